@@ -58,8 +58,8 @@ impl DeviceModels {
     }
 
     /// Divides `columns` matrix columns of `rows` rows by what is known, without a measurement.
-    pub fn divide(&self, config: BalanceConfig, (rows, columns): (u64, u64)) -> Vec<u64> {
-        match Idpa::new(config, self.n_devices(), (rows, columns), Some(self)).step() {
+    pub fn divide(&self, config: BalanceConfig, rows: u64, columns: u64) -> Vec<u64> {
+        match Idpa::new(config, self.n_devices(), rows, columns, Some(self)).step() {
             BalanceStep::Measure(slices) => slices,
             BalanceStep::Done(balance) => balance.slices,
         }

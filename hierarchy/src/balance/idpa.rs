@@ -44,7 +44,7 @@ use crate::times::{Quality, Sample};
 /// use isochron_hierarchy::balance::{BalanceConfig, BalanceStep, Idpa};
 /// use isochron_hierarchy::times::Sample;
 ///
-/// let mut idpa = Idpa::new(BalanceConfig::default(), 2, (64, 640), None);
+/// let mut idpa = Idpa::new(BalanceConfig::default(), 2, 64, 640, None);
 /// let balance = loop {
 ///     match idpa.step() {
 ///         BalanceStep::Done(balance) => break balance,
@@ -176,7 +176,8 @@ impl Idpa {
     pub fn new(
         config: BalanceConfig,
         n_devices: usize,
-        (rows, columns): (u64, u64),
+        rows: u64,
+        columns: u64,
         known: Option<&DeviceModels>,
     ) -> Self {
         let mut dpa = Dpa::new(config, n_devices, columns);

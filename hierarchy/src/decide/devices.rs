@@ -53,11 +53,11 @@ impl NodeDevices {
     }
 
     /// Begins to balance the devices on a part of C of `rows × cols` elements.
-    pub fn begin(&self, (rows, cols): (usize, usize), along_k: bool) -> Idpa {
+    pub fn begin(&self, rows: usize, cols: usize, along_k: bool) -> Idpa {
         let columns = if rows == 0 { 0 } else { cols as u64 };
         let known = self.memory(along_k).known.as_ref();
         let config = self.config.for_devices();
-        Idpa::new(config, self.n_devices, (rows as u64, columns), known)
+        Idpa::new(config, self.n_devices, rows as u64, columns, known)
     }
 
     /// Keeps the balance of a part for the next ones, and for the division of its columns.
@@ -72,10 +72,10 @@ impl NodeDevices {
     }
 
     /// Divides the columns of a part of `rows × cols` elements by what is known of the devices; evenly if nothing is.
-    pub fn slice_columns(&self, (rows, cols): (usize, usize), along_k: bool) -> Vec<usize> {
+    pub fn slice_columns(&self, rows: usize, cols: usize, along_k: bool) -> Vec<usize> {
         match &self.memory(along_k).known {
             Some(models) => models
-                .divide(self.config, (rows as u64, cols as u64))
+                .divide(self.config, rows as u64, cols as u64)
                 .into_iter()
                 .map(|columns| columns as usize)
                 .collect(),
@@ -87,32 +87,27 @@ impl NodeDevices {
     pub fn slice_part(&self, problem: &Problem, division: &Division, rank: usize) -> Vec<usize> {
         let Division::C(layout) = division else {
             let has_work = division.shares().is_some_and(|shares| shares[rank] > 0);
-            return self.slice_columns((problem.m(), if has_work { problem.n() } else { 0 }), true);
+            let cols = if has_work { problem.n() } else { 0 };
+            return self.slice_columns(problem.m(), cols, true);
         };
         let rect = &layout.rects()[rank];
-        let area = cut(problem, rect);
+        let (rows, cols) = cut(problem, rect);
         match self.of_c.found.get(&Extent::from(rect)) {
             // The slices keep their proportions if the last block column is cut short.
             Some(found) => {
                 let balanced: Vec<f64> = found.slices.iter().map(|&cols| cols as f64).collect();
-                apportion_columns(area.1, &balanced)
+                apportion_columns(cols, &balanced)
             }
-            None => self.slice_columns(area, false),
+            None => self.slice_columns(rows, cols, false),
         }
     }
 }
 
 /// Returns the height and the width of a rectangle of C in elements.
 fn cut(problem: &Problem, rect: &Rect) -> (usize, usize) {
-    let Rect {
-        row,
-        col,
-        rows,
-        cols,
-    } = *rect;
-    let [first, end] =
-        [(row, col), (row + rows, col + cols)].map(|blocks| problem.size_in_elements(blocks));
-    (end.0 - first.0, end.1 - first.1)
+    let (top, left) = problem.size_in_elements(rect.row, rect.col);
+    let (bottom, right) = problem.size_in_elements(rect.row + rect.rows, rect.col + rect.cols);
+    (bottom - top, right - left)
 }
 
 /// Divides columns in proportion to these weights.

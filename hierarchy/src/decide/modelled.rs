@@ -57,8 +57,8 @@ impl Modelled {
             .iter_mut()
             .zip(parts)
             .map(|(node, &part)| {
-                let area = problem.size_in_elements((part.rows, part.cols));
-                node.predict(&config, part, area, along_k)
+                let (rows, cols) = problem.size_in_elements(part.rows, part.cols);
+                node.predict(&config, part, rows, cols, along_k)
             })
             .collect()
     }
@@ -92,7 +92,8 @@ impl ModelledNode {
         &mut self,
         config: &BalanceConfig,
         part: Extent,
-        (rows, cols): (usize, usize),
+        rows: usize,
+        cols: usize,
         along_k: bool,
     ) -> Result<Sample, BalanceError> {
         let models = &self.models;
@@ -106,7 +107,7 @@ impl ModelledNode {
                 })
                 .collect()
         };
-        let mut machine = self.devices.begin((rows, cols), along_k);
+        let mut machine = self.devices.begin(rows, cols, along_k);
         let mut balance = loop {
             match machine.step() {
                 BalanceStep::Done(balance) => break balance,

@@ -111,7 +111,7 @@ pub(super) fn place(
     for ((column, &width), heights) in columns.iter().zip(widths).zip(heights) {
         let mut row = 0;
         for (&node, &height) in column.iter().zip(heights) {
-            rects[node] = Rect::from((row, col, height, width));
+            rects[node] = Rect::new(row, col, height, width);
             row += height;
         }
         col += width;
@@ -197,7 +197,11 @@ mod tests {
 
     #[test]
     fn what_lies_in_rows_lies_in_no_columns() {
-        let rects = [(0, 0, 1, 3), (1, 0, 1, 1), (1, 1, 1, 2)].map(Rect::from);
+        let rects = [
+            Rect::new(0, 0, 1, 3),
+            Rect::new(1, 0, 1, 1),
+            Rect::new(1, 1, 1, 2),
+        ];
         let layout = Layout::new(2, 3, rects.to_vec()).expect("tiles");
         assert_eq!(layout.columns(), None);
         assert_eq!(br(&[1.0], 0, 5).expect("no blocks").columns(), Some(vec![]));

@@ -150,7 +150,7 @@ pub fn cartesian_columns(
     let relative = relate_speeds(speeds);
     let bound = lower_bound(speeds, rows, cols);
     let mut best = (f64::INFINITY, Vec::new());
-    for shape in list_shapes(&order, &relative, (rows, cols), bound) {
+    for shape in list_shapes(&order, &relative, rows, cols, bound) {
         // Shapes come in the order of their least costs: the rest cannot be better.
         if shape.least_cost >= best.0 {
             break;
@@ -192,7 +192,8 @@ impl GridShape {
 fn list_shapes(
     order: &[usize],
     relative: &[f64],
-    (rows, cols): (u64, u64),
+    rows: u64,
+    cols: u64,
     bound: f64,
 ) -> Vec<GridShape> {
     let n = order.len();

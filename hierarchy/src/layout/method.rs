@@ -96,7 +96,7 @@ pub fn rearrange(current: &Layout, method: Method, areas: &[f64]) -> Result<Layo
     };
     let columns = current.columns().filter(|_| method == Method::Br);
     let kept = columns.and_then(|columns| {
-        let columns = admit_nodes(columns, Way::of(current), areas, (rows, cols));
+        let columns = admit_nodes(columns, Way::of(current), areas, rows, cols);
         br_in(&columns, areas, rows, cols).ok()
     });
     let most = KEEP * free.half_perimeter_sum() as f64;
@@ -111,7 +111,8 @@ fn admit_nodes(
     mut columns: Vec<Vec<usize>>,
     way: Way,
     areas: &[f64],
-    (rows, cols): (u64, u64),
+    rows: u64,
+    cols: u64,
 ) -> Vec<Vec<usize>> {
     let coming: Vec<usize> = (0..areas.len())
         .filter(|node| areas[*node] > 0.0 && !columns.iter().any(|column| column.contains(node)))

@@ -149,7 +149,7 @@ impl Layout {
     pub fn scale_cols(&self, new_cols: u64) -> Self {
         if self.cols == 0 {
             let mut rects = vec![Rect::default(); self.rects.len()];
-            rects[0] = Rect::from((0, 0, self.rows, new_cols));
+            rects[0] = Rect::new(0, 0, self.rows, new_cols);
             return Self {
                 rows: self.rows,
                 cols: new_cols,
@@ -194,8 +194,8 @@ impl Layout {
     /// Each rectangle shows its node's number and, if there is room, its `rows×cols`. Lines end in
     /// a newline.
     pub fn picture(&self, max_width: usize, max_lines: usize) -> String {
-        let room = (max_lines.max(3) - 1, max_width.max(8) - 1);
-        picture::draw_tiling(self.rows, self.cols, &self.rects, room)
+        let (max_height, max_width) = (max_lines.max(3) - 1, max_width.max(8) - 1);
+        picture::draw_tiling(self.rows, self.cols, &self.rects, max_height, max_width)
     }
 
     /// Replaces every empty rectangle by [`Rect::default()`], which has no place.
@@ -221,15 +221,15 @@ mod tests {
     #[test]
     fn scaling_rounds_each_boundary_once() {
         let layout =
-            Layout::new(1, 3, (0..3).map(|i| Rect::from((0, i, 1, 1))).collect()).expect("tiles");
+            Layout::new(1, 3, (0..3).map(|i| Rect::new(0, i, 1, 1)).collect()).expect("tiles");
         // Boundaries 1/3 and 2/3 of 5 columns are 1.67 and 3.33.
         let scaled = layout.scale_cols(5);
         assert_eq!(
             scaled.rects(),
             [
-                Rect::from((0, 0, 1, 2)),
-                Rect::from((0, 2, 1, 1)),
-                Rect::from((0, 3, 1, 2))
+                Rect::new(0, 0, 1, 2),
+                Rect::new(0, 2, 1, 1),
+                Rect::new(0, 3, 1, 2)
             ]
         );
         assert_eq!(layout.scale_cols(1).areas(), [0, 1, 0]);
@@ -238,24 +238,16 @@ mod tests {
 
     #[test]
     fn a_layout_without_blocks_scales_onto_the_first_node() {
-        let layout = Layout::new(
-            4,
-            0,
-            vec![Rect::from((0, 0, 3, 0)), Rect::from((3, 0, 1, 0))],
-        )
-        .expect("tiles");
+        let layout =
+            Layout::new(4, 0, vec![Rect::new(0, 0, 3, 0), Rect::new(3, 0, 1, 0)]).expect("tiles");
         assert_eq!(layout.scale_cols(5).areas(), [20, 0]);
         assert_eq!(layout.scale_rows(0).scale_rows(5).areas(), [0, 0]);
     }
 
     #[test]
     fn deserialisation_checks_the_tiling() {
-        let layout = Layout::new(
-            1,
-            2,
-            vec![Rect::from((0, 0, 1, 2)), Rect::from((0, 0, 0, 0))],
-        )
-        .expect("tiles");
+        let layout =
+            Layout::new(1, 2, vec![Rect::new(0, 0, 1, 2), Rect::new(0, 0, 0, 0)]).expect("tiles");
         let json = serde_json::to_string(&layout).expect("serialises");
         assert_eq!(
             serde_json::from_str::<Layout>(&json).expect("reads back"),

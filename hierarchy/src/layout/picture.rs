@@ -15,13 +15,19 @@ const LINES: [char; 16] = [
 /// A character is about twice as high as it is wide.
 const ASPECT: f64 = 2.0;
 
-/// Draws the rectangles of `rows × cols` blocks as nearly in proportion as characters allow. `room` is the
-/// number of characters downwards and to the right, from the first line to the last.
-pub(super) fn draw_tiling(rows: u64, cols: u64, rects: &[Rect], room: (usize, usize)) -> String {
+/// Draws the rectangles of `rows × cols` blocks as nearly in proportion as characters allow. The largest height and
+/// width are the characters downwards and to the right, from the first line to the last.
+pub(super) fn draw_tiling(
+    rows: u64,
+    cols: u64,
+    rects: &[Rect],
+    max_height: usize,
+    max_width: usize,
+) -> String {
     if rows == 0 || cols == 0 {
         return format!("(empty: {rows}×{cols})\n");
     }
-    let mut canvas = TilingCanvas::new(rows, cols, room);
+    let mut canvas = TilingCanvas::new(rows, cols, max_height, max_width);
     for rect in rects.iter().filter(|rect| !rect.is_empty()) {
         canvas.outline(rect);
     }
@@ -46,7 +52,7 @@ struct TilingCanvas {
 }
 
 impl TilingCanvas {
-    fn new(rows: u64, cols: u64, (max_height, max_width): (usize, usize)) -> Self {
+    fn new(rows: u64, cols: u64, max_height: usize, max_width: usize) -> Self {
         let (max_height, max_width) = (max_height as f64, max_width as f64);
         let ratio = rows as f64 / cols as f64 / ASPECT;
         let height = (max_width * ratio).round().clamp(2.0, max_height);

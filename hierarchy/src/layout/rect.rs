@@ -17,6 +17,16 @@ pub struct Rect {
 }
 
 impl Rect {
+    /// Makes the rectangle of `rows × cols` blocks that begins in row `row` and column `col`.
+    pub fn new(row: u64, col: u64, rows: u64, cols: u64) -> Self {
+        Self {
+            row,
+            col,
+            rows,
+            cols,
+        }
+    }
+
     /// Returns the number of blocks, `rows · cols`.
     ///
     /// # Panics
@@ -33,18 +43,6 @@ impl Rect {
     /// Returns the rectangle with rows and columns exchanged.
     #[must_use]
     pub fn transposed(&self) -> Self {
-        Self::from((self.col, self.row, self.cols, self.rows))
-    }
-}
-
-impl From<(u64, u64, u64, u64)> for Rect {
-    /// The rectangle of `(row, col, rows, cols)`.
-    fn from((row, col, rows, cols): (u64, u64, u64, u64)) -> Self {
-        Self {
-            row,
-            col,
-            rows,
-            cols,
-        }
+        Self::new(self.col, self.row, self.cols, self.rows)
     }
 }

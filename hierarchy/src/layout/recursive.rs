@@ -64,7 +64,7 @@ pub fn recursive(areas: &[f64], rows: u64, cols: u64) -> Result<Layout, LayoutEr
             height: rows as f64,
             width: cols as f64,
         };
-        let whole = Rect::from((0, 0, rows, cols));
+        let whole = Rect::new(0, 0, rows, cols);
         let mut planner = CutPlanner {
             nodes,
             known: HashMap::new(),
@@ -261,13 +261,13 @@ impl CutPlanner {
     }
 
     fn build_columns(&self, run: NodeRun, rect: Rect, rects: &mut [Rect]) {
-        let columns = self.lay_columns(run, (run.height, run.width), rect);
+        let columns = self.lay_columns(run, run.height, run.width, rect);
         self.place_inside(rect, run, columns, rects);
     }
 
     /// Builds columns of the transposed part.
     fn build_rows(&self, run: NodeRun, rect: Rect, rects: &mut [Rect]) {
-        let mut rows = self.lay_columns(run, (run.width, run.height), rect.transposed());
+        let mut rows = self.lay_columns(run, run.width, run.height, rect.transposed());
         rows.iter_mut().for_each(|rect| *rect = rect.transposed());
         self.place_inside(rect, run, rows, rects);
     }
@@ -283,7 +283,7 @@ impl CutPlanner {
     }
 
     /// Returns the rectangles of a run in columns over the size of `rect`, relative to its corner.
-    fn lay_columns(&self, run: NodeRun, (height, width): (f64, f64), rect: Rect) -> Vec<Rect> {
+    fn lay_columns(&self, run: NodeRun, height: f64, width: f64, rect: Rect) -> Vec<Rect> {
         let (_, ranges) = self.nodes.best_columns(run.start..run.end, height, width);
         // Back from the end, the smallest node, to places in the order.
         let columns: Vec<Vec<usize>> = (ranges.into_iter())
@@ -322,8 +322,12 @@ mod tests {
     #[test]
     fn a_matrix_is_cut_across_its_longer_side() {
         let layout = recursive(&[1.0, 2.0, 1.0], 4, 10).expect("areas");
-        let expected = [(0, 5, 4, 3), (0, 0, 4, 5), (0, 8, 4, 2)];
-        assert_eq!(layout.rects(), expected.map(Rect::from));
+        let expected = [
+            Rect::new(0, 5, 4, 3),
+            Rect::new(0, 0, 4, 5),
+            Rect::new(0, 8, 4, 2),
+        ];
+        assert_eq!(layout.rects(), expected);
     }
 
     #[test]

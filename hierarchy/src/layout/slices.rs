@@ -17,7 +17,7 @@ pub fn slice_cols(rows: u64, widths: &[u64]) -> Result<Layout, LayoutError> {
     let mut cols: u64 = 0;
     let mut rects = Vec::with_capacity(widths.len());
     for &width in widths {
-        rects.push(Rect::from((0, cols, rows, width)));
+        rects.push(Rect::new(0, cols, rows, width));
         cols = cols.checked_add(width).ok_or(LayoutError::TooLarge {
             rows,
             cols: u64::MAX,
@@ -77,6 +77,6 @@ mod tests {
     fn columns_add_up_to_the_width() {
         let layout = slice_cols(10, &[3, 0, 4]).expect("valid");
         assert_eq!((layout.rows(), layout.cols()), (10, 7));
-        assert_eq!(layout.rects()[2], Rect::from((0, 3, 10, 4)));
+        assert_eq!(layout.rects()[2], Rect::new(0, 3, 10, 4));
     }
 }

@@ -87,9 +87,13 @@ mod tests {
 
     #[test]
     fn a_pinwheel_tiles() {
-        let mut rects = [(0, 0, 1, 2), (0, 2, 2, 1), (2, 1, 1, 2), (1, 0, 2, 1)]
-            .map(Rect::from)
-            .to_vec();
+        let mut rects = [
+            Rect::new(0, 0, 1, 2),
+            Rect::new(0, 2, 2, 1),
+            Rect::new(2, 1, 1, 2),
+            Rect::new(1, 0, 2, 1),
+        ]
+        .to_vec();
         assert_eq!(
             check_tiling(3, 3, &rects),
             Err(LayoutError::Gap {
@@ -97,13 +101,17 @@ mod tests {
                 total: 9
             })
         );
-        rects.push(Rect::from((1, 1, 1, 1)));
+        rects.push(Rect::new(1, 1, 1, 1));
         assert_eq!(check_tiling(3, 3, &rects), Ok(()));
     }
 
     #[test]
     fn overlaps_are_found_even_if_the_areas_sum_up() {
-        let rects = [(0, 0, 2, 2), (1, 1, 1, 2), (0, 2, 1, 0)].map(Rect::from);
+        let rects = [
+            Rect::new(0, 0, 2, 2),
+            Rect::new(1, 1, 1, 2),
+            Rect::new(0, 2, 1, 0),
+        ];
         assert_eq!(
             check_tiling(2, 3, &rects),
             Err(LayoutError::Overlap {
@@ -111,7 +119,7 @@ mod tests {
                 second: 1
             })
         );
-        let inside = [(0, 0, 3, 3), (1, 1, 1, 1)].map(Rect::from);
+        let inside = [Rect::new(0, 0, 3, 3), Rect::new(1, 1, 1, 1)];
         assert_eq!(
             check_tiling(3, 3, &inside),
             Err(LayoutError::Overlap {
@@ -127,16 +135,16 @@ mod tests {
             check_tiling(2, 2, &[]),
             Err(LayoutError::NoNodes { rows: 2, cols: 2 })
         );
-        let far = Rect::from((1, u64::MAX, 1, u64::MAX));
+        let far = Rect::new(1, u64::MAX, 1, u64::MAX);
         assert!(matches!(
             check_tiling(2, 2, &[far]),
             Err(LayoutError::OutOfBounds { index: 0, .. })
         ));
         let (rows, cols) = (1 << 40, 1 << 40);
         assert_eq!(
-            check_tiling(rows, cols, &[Rect::from((0, 0, rows, cols))]),
+            check_tiling(rows, cols, &[Rect::new(0, 0, rows, cols)]),
             Err(LayoutError::TooLarge { rows, cols })
         );
-        assert_eq!(check_tiling(0, 5, &[Rect::from((0, 0, 0, 0))]), Ok(()));
+        assert_eq!(check_tiling(0, 5, &[Rect::new(0, 0, 0, 0)]), Ok(()));
     }
 }

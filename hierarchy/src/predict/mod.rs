@@ -123,16 +123,17 @@ impl Traffic {
 }
 
 /// Returns the seconds that the messages of an update of this width take from the arithmetic of a node, if a byte takes
-/// `byte_s`. Its part of C has `(rows, cols)` blocks, and is one of `nodes` parts.
+/// `byte_s`. Its part of C has `rows × cols` blocks, and is one of `nodes` parts.
 pub fn messages_s(
     problem: &Problem,
     width: usize,
-    part: (u64, u64),
+    rows: u64,
+    cols: u64,
     nodes: usize,
     byte_s: f64,
 ) -> f64 {
-    let c = (problem.m(), problem.n());
-    let exchanged = count_exchanged(problem.size_in_elements(part), c, nodes);
+    let (rows, cols) = problem.size_in_elements(rows, cols);
+    let exchanged = count_exchanged(rows, cols, problem.m(), problem.n(), nodes);
     exchanged * width as f64 * problem.element().bytes() as f64 * byte_s
 }
 
@@ -174,14 +175,14 @@ pub fn panel_traffic(layout: &Layout, block: usize, k: usize, panel: usize) -> V
 
 /// Returns the elements that a node sends and receives for each index along k while C stays in place.
 ///
-/// The node has `part` (rows and columns) of `c` and is one of `nodes`; the layout is not known yet. It
+/// The node has `rows × cols` of the `m × n` elements of C and is one of `nodes`; the layout is not known yet. It
 /// receives the elements that it needs and does not hold, as in [`panel_traffic()`]. It sends its own
 /// elements to the nodes that share its rows or its columns. Their number is that of a grid of about
 /// square parts: `√(nodes·n/m)` across, at least 1 and at most all.
-pub fn count_exchanged(part: (usize, usize), c: (usize, usize), nodes: usize) -> f64 {
-    let (rows, cols) = (part.0 as f64, part.1 as f64);
+pub fn count_exchanged(rows: usize, cols: usize, m: usize, n: usize, nodes: usize) -> f64 {
+    let (rows, cols) = (rows as f64, cols as f64);
     // An empty C has no elements to exchange.
-    let [m, n] = [c.0, c.1].map(|lines| lines.max(1) as f64);
+    let [m, n] = [m, n].map(|lines| lines.max(1) as f64);
     let [of_rows, of_cols] = [rows / m, cols / n];
     let nodes = nodes.max(1) as f64;
     let across = (nodes * n / m).sqrt().clamp(1.0, nodes);
@@ -263,10 +264,10 @@ mod tests {
     fn nodes_exchange_what_they_do_not_hold() {
         // One of four on a square grid receives half of 10 rows of A and of 10 columns of B, and sends
         // the other halves.
-        assert_eq!(count_exchanged((10, 10), (20, 20), 4), 10.0 + 10.0);
-        assert_eq!(count_exchanged((20, 20), (20, 20), 1), 0.0);
+        assert_eq!(count_exchanged(10, 10, 20, 20, 4), 10.0 + 10.0);
+        assert_eq!(count_exchanged(20, 20, 20, 20, 1), 0.0);
         // Slices of a long C: three quarters of B come, and a quarter of it goes to three others.
-        let sliced = count_exchanged((2500, 100), (10_000, 100), 4);
+        let sliced = count_exchanged(2500, 100, 10_000, 100, 4);
         assert_eq!(sliced, 75.0 + 75.0);
     }
 
@@ -303,13 +304,17 @@ mod tests {
 
     #[test]
     fn on_a_grid_of_two_by_two_as_much_is_exchanged_as_received_and_sent() {
-        let rects = [(0, 0, 6, 7), (6, 0, 4, 7), (0, 7, 6, 3), (6, 7, 4, 3)].map(Rect::from);
+        let rects = [
+            Rect::new(0, 0, 6, 7),
+            Rect::new(6, 0, 4, 7),
+            Rect::new(0, 7, 6, 3),
+            Rect::new(6, 7, 4, 3),
+        ];
         let layout = Layout::new(10, 10, rects.to_vec()).unwrap();
         let received = Traffic::total(&panel_traffic(&layout, 1, 7, 1)).elements;
         let exchanged: f64 = rects
             .iter()
-            .map(|rect| (rect.rows as usize, rect.cols as usize))
-            .map(|part| 7.0 * count_exchanged(part, (10, 10), 4))
+            .map(|rect| 7.0 * count_exchanged(rect.rows as usize, rect.cols as usize, 10, 10, 4))
             .sum();
         assert!((exchanged - 2.0 * received).abs() < 1e-9);
     }

@@ -171,18 +171,17 @@ pub(super) fn find_messages_s(
     nodes: &[NodeRate],
 ) -> Vec<f64> {
     // Whole blocks, as the areas of the rates.
-    let to_elements = |(rows, cols): (u64, u64)| {
-        let block = problem.block();
-        (rows as usize * block, cols as usize * block)
-    };
-    let c = to_elements(problem.c_blocks());
+    let to_elements = |blocks: u64| blocks as usize * problem.block();
+    let (rows, cols) = problem.c_blocks();
+    let [m, n] = [rows, cols].map(to_elements);
     let rects = layout.rects().iter();
     let busy = rects.clone().filter(|rect| !rect.is_empty()).count();
     rects
         .zip(nodes)
         .map(|(rect, node)| {
-            let part = to_elements((rect.rows, rect.cols));
-            cluster.hidden * node.element_s * problem.k() as f64 * count_exchanged(part, c, busy)
+            let [rows, cols] = [rect.rows, rect.cols].map(to_elements);
+            let exchanged = count_exchanged(rows, cols, m, n, busy);
+            cluster.hidden * node.element_s * problem.k() as f64 * exchanged
         })
         .collect()
 }
@@ -306,7 +305,7 @@ mod tests {
     fn messages_cost_the_arithmetic_that_they_displace() {
         // Each has two of four blocks of C, and exchanges half of an update's column of A.
         let layout = br(&[1.0, 1.0], 2, 2).unwrap();
-        let each = count_exchanged((256, 128), (256, 256), 2) * 8192.0;
+        let each = count_exchanged(256, 128, 256, 256, 2) * 8192.0;
         for cost_s in find_messages_s(&square(2), HIDING, &layout, &twins(1e-9)) {
             assert!((cost_s - 1e-9 * each).abs() < 1e-12);
         }

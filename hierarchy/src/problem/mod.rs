@@ -291,7 +291,7 @@ impl Problem {
     }
 
     /// Returns the height and the width, in elements, of a part of C of `rows × cols` blocks that begins in its corner.
-    pub fn size_in_elements(&self, (rows, cols): (u64, u64)) -> (usize, usize) {
+    pub fn size_in_elements(&self, rows: u64, cols: u64) -> (usize, usize) {
         (self.block_end(rows, self.m), self.block_end(cols, self.n))
     }
 

@@ -77,9 +77,14 @@ fn run_dpa(dpa: &mut Dpa, mut time_s: impl FnMut(usize, u64) -> f64) -> Balanced
 }
 
 fn run_idpa(config: BalanceConfig, node: &BalancedNode, extent: Extent) -> DeviceBalance {
-    let columns = extent.cols * BLOCK;
-    let area = (extent.rows * BLOCK, columns);
-    let mut idpa = Idpa::new(config, node.devices.len(), area, node.known.as_ref());
+    let (rows, columns) = (extent.rows * BLOCK, extent.cols * BLOCK);
+    let mut idpa = Idpa::new(
+        config,
+        node.devices.len(),
+        rows,
+        columns,
+        node.known.as_ref(),
+    );
     loop {
         match idpa.step() {
             BalanceStep::Done(balance) => return balance,
@@ -315,7 +320,7 @@ fn idpa_measures_one_device_once_and_no_columns_not_at_all() {
     );
 
     let known = DeviceModels::from_speeds(&[3.0, 1.0]);
-    let idle = Idpa::new(BalanceConfig::default(), 2, (64, 0), Some(&known));
+    let idle = Idpa::new(BalanceConfig::default(), 2, 64, 0, Some(&known));
     let BalanceStep::Done(balance) = idle.step() else {
         panic!("there is nothing to measure")
     };
@@ -329,29 +334,29 @@ fn idpa_measures_one_device_once_and_no_columns_not_at_all() {
 #[test]
 fn idpa_starts_from_known_speeds() {
     let known = DeviceModels::from_speeds(&[1.0, 3.0, 0.0]);
-    let with = Idpa::new(BalanceConfig::default(), 3, (64, 400), Some(&known));
+    let with = Idpa::new(BalanceConfig::default(), 3, 64, 400, Some(&known));
     // An unknown device is tried as an average one.
     assert_eq!(with.step(), BalanceStep::Measure(vec![66, 201, 133]));
-    let without = Idpa::new(BalanceConfig::default(), 3, (64, 400), None);
+    let without = Idpa::new(BalanceConfig::default(), 3, 64, 400, None);
     assert_eq!(without.step(), BalanceStep::Measure(vec![8, 8, 8]));
     let as_in_the_paper = BalanceConfig {
         start: BalanceStart::Even,
         ..BalanceConfig::default()
     };
-    let without = Idpa::new(as_in_the_paper, 3, (64, 400), None);
+    let without = Idpa::new(as_in_the_paper, 3, 64, 400, None);
     assert_eq!(without.step(), BalanceStep::Measure(vec![1, 1, 1]));
     let config = BalanceConfig {
         strategy: How::MultiCpm,
         ..BalanceConfig::default()
     };
-    let constant = Idpa::new(config, 3, (64, 400), None);
+    let constant = Idpa::new(config, 3, 64, 400, None);
     assert_eq!(constant.step(), BalanceStep::Measure(vec![134, 133, 133]));
 }
 
 #[test]
 fn slices_measured_again_are_known_better() {
     let known = DeviceModels::from_speeds(&[3.0, 1.0]);
-    let mut idpa = Idpa::new(BalanceConfig::default(), 2, (1, 100), Some(&known));
+    let mut idpa = Idpa::new(BalanceConfig::default(), 2, 1, 100, Some(&known));
     let first = [75, 25].map(|d| Sample::measured(d, 1.0, 3, 0.1));
     idpa.observe(&first).unwrap();
     let BalanceStep::Done(balance) = idpa.step() else {
@@ -370,7 +375,7 @@ fn slices_measured_again_are_known_better() {
 /// Balances 640 columns of `rows` rows over two devices, the second with memory for 12 800 elements.
 /// Returns the slices of each measurement.
 fn measured_slices(rows: u64, known: &mut Option<DeviceModels>) -> Vec<Vec<u64>> {
-    let mut idpa = Idpa::new(BalanceConfig::default(), 2, (rows, 640), known.as_ref());
+    let mut idpa = Idpa::new(BalanceConfig::default(), 2, rows, 640, known.as_ref());
     let mut asked = Vec::new();
     loop {
         match idpa.step() {
@@ -398,7 +403,7 @@ fn the_next_call_remembers_the_cliff_that_the_last_one_found() {
     let again = measured_slices(80, &mut known);
     assert_eq!(again.len(), 1, "{again:?}");
     assert!((again[0][1] * 80).abs_diff(16_000) < 500, "{again:?}");
-    let divided = known.unwrap().divide(BalanceConfig::default(), (80, 640));
+    let divided = known.unwrap().divide(BalanceConfig::default(), 80, 640);
     assert_eq!(divided.iter().sum::<u64>(), 640);
     assert!((divided[1] * 80).abs_diff(16_000) < 500, "{divided:?}");
 }

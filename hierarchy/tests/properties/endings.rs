@@ -87,7 +87,7 @@ fn equal_bounds_are_no_balance() {
 
 fn balance_devices(observe: fn(usize, u64) -> Sample) -> DeviceBalance {
     let known = DeviceModels::from_speeds(&[1.0, 1.0]);
-    let mut idpa = Idpa::new(BalanceConfig::default(), 2, (1, 100), Some(&known));
+    let mut idpa = Idpa::new(BalanceConfig::default(), 2, 1, 100, Some(&known));
     loop {
         match idpa.step() {
             BalanceStep::Done(balance) => return balance,

@@ -29,11 +29,14 @@ fn count_owners(layout: &Layout) -> Vec<usize> {
 
 /// Makes a tiling that is not in columns.
 fn make_pinwheel() -> Layout {
-    let rects = [(0, 0, 2, 5), (0, 5, 4, 3), (4, 2, 3, 6), (2, 0, 5, 2)]
-        .into_iter()
-        .chain([(2, 2, 2, 3)])
-        .map(Rect::from);
-    Layout::new(7, 8, rects.collect()).unwrap()
+    let rects = vec![
+        Rect::new(0, 0, 2, 5),
+        Rect::new(0, 5, 4, 3),
+        Rect::new(4, 2, 3, 6),
+        Rect::new(2, 0, 5, 2),
+        Rect::new(2, 2, 2, 3),
+    ];
+    Layout::new(7, 8, rects).unwrap()
 }
 
 proptest! {

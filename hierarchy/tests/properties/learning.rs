@@ -140,7 +140,7 @@ fn run(
     random: &mut SplitMix,
 ) -> Outcome {
     let total = SHARE as u64 * devices.len() as u64;
-    let mut idpa = Idpa::new(config, devices.len(), (1, total), None);
+    let mut idpa = Idpa::new(config, devices.len(), 1, total, None);
     let mut measuring_s = 0.0;
     let balance = loop {
         match idpa.step() {

@@ -4,7 +4,7 @@ use std::ops::{Deref, Range};
 use std::ptr::NonNull;
 
 use isochron_devices::MatrixView;
-use isochron_hierarchy::layout::Layout;
+use isochron_hierarchy::layout::{Layout, Rect};
 
 use super::spread::check_ranks;
 use super::spread::error::SpreadError;
@@ -90,14 +90,11 @@ impl Distribution {
     /// # Errors
     /// [`SpreadError::Tiling`] if the rectangles do not tile the matrix.
     pub fn of_regions(rows: usize, cols: usize, regions: &[Region]) -> Result<Self, SpreadError> {
-        let rects = regions.iter().map(|region| {
-            let Region {
-                row,
-                col,
-                rows,
-                cols,
-            } = *region;
-            (row as u64, col as u64, rows as u64, cols as u64).into()
+        let rects = regions.iter().map(|region| Rect {
+            row: region.row as u64,
+            col: region.col as u64,
+            rows: region.rows as u64,
+            cols: region.cols as u64,
         });
         let layout = Layout::new(rows as u64, cols as u64, rects.collect());
         let layout = layout.map_err(|error| SpreadError::Tiling(error.to_string()))?;

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use isochron_hierarchy::decide::Division;
-use isochron_hierarchy::layout::Layout;
+use isochron_hierarchy::layout::{Layout, Rect};
 use isochron_hierarchy::partition::imbalance;
 
 use super::{Plan, PlannedNode};
@@ -29,11 +29,11 @@ impl Plan {
         }
         let rects = parts.iter().map(|part| {
             if part.is_empty() {
-                (0, 0, 0, 0).into()
+                Rect::default()
             } else {
-                let starts = [part.row, part.col].map(|first| (first / block) as u64);
-                let counts = [part.rows, part.cols].map(|len| len.div_ceil(block) as u64);
-                (starts[0], starts[1], counts[0], counts[1]).into()
+                let [row, col] = [part.row, part.col].map(|first| (first / block) as u64);
+                let [rows, cols] = [part.rows, part.cols].map(|len| len.div_ceil(block) as u64);
+                Rect::new(row, col, rows, cols)
             }
         });
         let (rows, cols) = problem.c_blocks();

@@ -119,9 +119,14 @@ impl SimulatedNode {
         config: BalanceConfig,
         extent: Extent,
     ) -> Result<Sample, BalanceError> {
-        let columns = extent.cols * BLOCK;
-        let area = (extent.rows * BLOCK, columns);
-        let mut idpa = Idpa::new(config, self.devices.len(), area, self.known.as_ref());
+        let (rows, columns) = (extent.rows * BLOCK, extent.cols * BLOCK);
+        let mut idpa = Idpa::new(
+            config,
+            self.devices.len(),
+            rows,
+            columns,
+            self.known.as_ref(),
+        );
         loop {
             match idpa.step() {
                 BalanceStep::Measure(slices) => {
@@ -154,11 +159,13 @@ impl SimulatedNode {
     /// the slices follow the devices' models.
     fn time_s(&self, extent: Extent) -> f64 {
         let known = self.found.iter().rev().find(|(found, _)| *found == extent);
-        let area = (extent.rows * BLOCK, extent.cols * BLOCK);
+        let (rows, columns) = (extent.rows * BLOCK, extent.cols * BLOCK);
         let slices = match (known, &self.known) {
             (Some((_, slices)), _) => slices.clone(),
-            (None, Some(models)) => models.divide(balance_to(NODES_EPSILON).for_devices(), area),
-            (None, None) => apportion(extent.cols * BLOCK, &vec![1.0; self.devices.len()]),
+            (None, Some(models)) => {
+                models.divide(balance_to(NODES_EPSILON).for_devices(), rows, columns)
+            }
+            (None, None) => apportion(columns, &vec![1.0; self.devices.len()]),
         };
         self.devices
             .iter()

@@ -5,7 +5,7 @@ use std::path::Path;
 use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
 use isochron_core::devices::memory_available_bytes;
-use isochron_core::hierarchy::layout::Layout;
+use isochron_core::hierarchy::layout::{Layout, Rect};
 use isochron_core::hierarchy::partition::even;
 use isochron_core::hierarchy::rebalance::{count_moved, list_ranges};
 use isochron_core::matrix::file;
@@ -124,7 +124,7 @@ fn spread_rows(rows: &[u64], cols: usize) -> Result<Spread, Error> {
     let total: u64 = rows.iter().sum();
     let rects = list_ranges(rows)
         .into_iter()
-        .map(|part| (part.start, 0, part.end - part.start, cols as u64).into());
+        .map(|part| Rect::new(part.start, 0, part.end - part.start, cols as u64));
     let layout = Layout::new(total, cols as u64, rects.collect())?;
     Ok(Spread::on_layout(total as usize, cols, 1, &layout))
 }

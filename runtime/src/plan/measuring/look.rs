@@ -202,7 +202,7 @@ impl Looking {
     pub fn predict(&self, task: &PlanningTask, extents: &[Extent]) -> Result<Vec<Sample>, Error> {
         let mut times = Vec::new();
         for (devices, &extent) in self.devices.iter().zip(extents) {
-            let (rows, cols) = task.problem.size_in_elements((extent.rows, extent.cols));
+            let (rows, cols) = task.problem.size_in_elements(extent.rows, extent.cols);
             let units = (rows * cols) as u64;
             let (_, time_s) = self.learner.divide_among(devices.clone(), units)?;
             times.push(Sample::measured(units, time_s, task.config.reps, 0.0));
@@ -222,10 +222,17 @@ impl Looking {
             .count();
         let nodes = layout.rects().iter().zip(&self.look.byte_s);
         for (devices, (rect, &byte_s)) in self.devices.iter().zip(nodes) {
-            let (problem, part) = (&task.problem, (rect.rows, rect.cols));
-            let (rows, cols) = problem.size_in_elements(part);
-            let of_element_s = messages_s(problem, task.kernel_width, part, busy, byte_s)
-                / ((rows * cols).max(1) as f64);
+            let problem = &task.problem;
+            let of_part_s = messages_s(
+                problem,
+                task.kernel_width,
+                rect.rows,
+                rect.cols,
+                busy,
+                byte_s,
+            );
+            let (rows, cols) = problem.size_in_elements(rect.rows, rect.cols);
+            let of_element_s = of_part_s / ((rows * cols).max(1) as f64);
             for measured in &mut self.look.measurements {
                 for device in devices.clone() {
                     measured.times_s[device] += measured.units[device] as f64 * of_element_s;

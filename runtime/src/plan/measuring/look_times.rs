@@ -192,7 +192,7 @@ impl<T: Scalar> NodeMeasurer<'_, T> {
         let rows = rect
             .filter(|rect| !rect.is_empty())
             .map_or(rows, |rect| rect.rows);
-        let (rows, _) = problem.size_in_elements((rows, cols));
+        let (rows, _) = problem.size_in_elements(rows, cols);
         let least = (elements as usize).div_ceil(problem.n().max(1));
         rows.div_ceil(4).max(least).max(1)
     }

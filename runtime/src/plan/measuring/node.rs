@@ -144,19 +144,16 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
     /// All ranks, each with its own extent.
     pub(crate) fn measure(&mut self, extent: Extent, along_k: bool) -> Result<Sample, Error> {
         self.note_iteration();
-        let (rows, cols) = self
-            .task
-            .problem
-            .size_in_elements((extent.rows, extent.cols));
+        let (rows, cols) = self.task.problem.size_in_elements(extent.rows, extent.cols);
         // IDPA will measure about these slices.
-        let slices = self.devices.slice_columns((rows, cols), along_k);
+        let slices = self.devices.slice_columns(rows, cols, along_k);
         let depth = self.depth(along_k);
         let job = JobShape::of::<T>((rows, slices.iter().sum()), depth);
         host_memory::prepare_operands(self.comm, self.team, &mut self.operands, &job, &slices)?;
         let mut rounds = MeasureRounds::new(self.comm);
         let outcome = self
-            .balance_devices((rows, cols), along_k, &mut rounds)
-            .and_then(|balance| self.keep_repeating((rows, cols), depth, balance, &mut rounds));
+            .balance_devices(rows, cols, along_k, &mut rounds)
+            .and_then(|balance| self.keep_repeating(rows, cols, depth, balance, &mut rounds));
         // A node without work, or one that failed, takes part too.
         while rounds.ask_for_round(false) {}
         let balance = agree(self.comm, outcome)?;
@@ -205,7 +202,8 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
     /// Repeats the slices that IDPA found for as long as any node measures.
     fn keep_repeating(
         &mut self,
-        (rows, cols): (usize, usize),
+        rows: usize,
+        cols: usize,
         depth: Depth,
         balance: DeviceBalance,
         rounds: &mut MeasureRounds<'_>,
@@ -221,14 +219,15 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
 
     fn balance_devices(
         &mut self,
-        (rows, cols): (usize, usize),
+        rows: usize,
+        cols: usize,
         along_k: bool,
         rounds: &mut MeasureRounds<'_>,
     ) -> Result<DeviceBalance, Error> {
         let span = tracing::info_span!("model", rows, cols);
         let _entered = span.enter();
         let depth = self.depth(along_k);
-        let mut machine = self.devices.begin((rows, cols), along_k);
+        let mut machine = self.devices.begin(rows, cols, along_k);
         loop {
             match machine.step() {
                 BalanceStep::Done(balance) => return Ok(balance),
