@@ -114,7 +114,7 @@ fn updates_that_belong_together_are_measured_together() {
     let plain = made_up("plain", move || Ok(time(3.0)));
     let mut team = DeviceTeam::new(vec![Box::new(gathers), plain]).unwrap();
     let depth = Depth::endless(2);
-    let job = JobShape::of::<f64>((8, 8), depth);
+    let job = JobShape::of::<f64>(8, 8, depth);
     assert_eq!(team.updates_per_visit(&job, &[4, 4]).unwrap(), 4);
     let found = measure_team(
         &mut team,

@@ -23,7 +23,7 @@ pub fn ends_with_last_update(control: &Control) -> usize {
         let plan = worker.plan(&case.shape()).expect("a plan");
         assert!(plan.updates_per_visit <= updates, "{plan:?}");
         // Without the job's depth, more is gathered than it has.
-        let endless = JobShape::of::<f64>((900, 700), Depth::endless(24));
+        let endless = JobShape::of::<f64>(900, 700, Depth::endless(24));
         let endless = worker.plan(&endless).expect("a plan");
         assert!(endless.updates_per_visit >= plan.updates_per_visit);
         let mut c = integers(900 * 700, 3);

@@ -85,7 +85,7 @@ fn time_copies(gpu: &CudaInfo, worker: &mut CudaWorker, rows: usize) -> anyhow::
     );
     let pinned = time_pinned_copies(gpu, COLUMNS, rows * size_of::<f64>())?;
     let mut values = vec![1.0; rows * COLUMNS];
-    let job = JobShape::of::<f64>((rows, COLUMNS), Depth::of(1, 1));
+    let job = JobShape::of::<f64>(rows, COLUMNS, Depth::of(1, 1));
     let plan = worker.plan(&job);
     ensure!(
         plan.is_some_and(|plan| plan.placement == Placement::Resident),

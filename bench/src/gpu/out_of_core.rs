@@ -144,7 +144,7 @@ impl ProductMatrices {
     fn time_ours(&mut self, worker: &mut CudaWorker, panel: usize) -> anyhow::Result<f64> {
         let ProductShape { m, n, k } = self.shape;
         let depth = Depth::of(panel, k / panel);
-        worker.reserve(&JobShape::of::<f64>((m, n), depth))?;
+        worker.reserve(&JobShape::of::<f64>(m, n, depth))?;
         let (a, b) = (View::new(&self.a, m, k, m), View::new(&self.b, k, n, k));
         let mut c = ViewMut::new(&mut self.c, m, n, m);
         let begin = Instant::now();

@@ -81,7 +81,7 @@ pub fn time_cublas<T: Scalar>(
     count: usize,
 ) -> anyhow::Result<f64> {
     worker
-        .time_products::<T>((m, n, k), count as u32)?
+        .time_products::<T>(m, n, k, count as u32)?
         .with_context(|| format!("{m}×{n}, k = {k} does not fit the memory"))
 }
 

@@ -35,7 +35,7 @@ pub fn measure(campaign: &mut GpuCampaign, budget: TimeBudget) -> anyhow::Result
     campaign.record.results.streamed = Some(job.clone());
     let mut c = make_matrix::<f64>(side, side)?;
     let (a, b) = (make_matrix::<f64>(side, k)?, make_matrix::<f64>(k, side)?);
-    let panels = (View::new(&a, side, k, side), View::new(&b, k, side, k));
+    let (a, b) = (View::new(&a, side, k, side), View::new(&b, k, side, k));
     let contestants = [(&*job.what, OURS), (&*job.what, CUBLAS)];
     let (rounds, count) = (budget.rounds(campaign.rounds), campaign.scale.updates);
     let record = &mut campaign.record;
@@ -43,7 +43,7 @@ pub fn measure(campaign: &mut GpuCampaign, budget: TimeBudget) -> anyhow::Result
         let times_s = match at {
             0 => {
                 let c = ViewMut::new(&mut c, side, side, side);
-                time_visits(&mut worker, panels, c, updates)?
+                time_visits(&mut worker, a, b, c, updates)?
             }
             _ => vec![time_cublas::<f64>(&mut worker, job.tile, count)?],
         };
@@ -65,7 +65,7 @@ pub fn prepare_tiles(
     let card = &campaign.card;
     let worker = card.make_worker(card.host_cores, Some(memory_bytes))?;
     let plan = worker
-        .plan(&JobShape::of::<f64>((shape.m, shape.n), depth))
+        .plan(&JobShape::of::<f64>(shape.m, shape.n, depth))
         .context("a C of this size has no plan")?;
     let Placement::Streamed(tiles) = plan.placement else {
         bail!("C fits into memory that should be too small");
@@ -87,7 +87,8 @@ pub fn prepare_tiles(
 /// Runs a visit that warms up and two more; returns the mean seconds of an update of each.
 fn time_visits(
     worker: &mut CudaWorker,
-    (a, b): (View<'_, f64>, View<'_, f64>),
+    a: View<'_, f64>,
+    b: View<'_, f64>,
     mut c: ViewMut<'_, f64>,
     updates: usize,
 ) -> anyhow::Result<Vec<f64>> {

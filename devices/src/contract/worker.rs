@@ -144,7 +144,7 @@ pub struct JobShape {
 impl JobShape {
     /// Returns the shape of a job on a `rows × cols` matrix with elements of type `T`.
     #[must_use]
-    pub fn of<T: Scalar>((rows, cols): (usize, usize), depth: Depth) -> Self {
+    pub fn of<T: Scalar>(rows: usize, cols: usize, depth: Depth) -> Self {
         Self {
             rows,
             cols,
@@ -352,7 +352,7 @@ pub struct JobCheck {
 impl JobCheck {
     /// Opens a job on the matrix `c`; a job that is open is abandoned.
     pub fn begin<T: Scalar>(&mut self, c: &ViewMut<'_, T>, depth: Depth) {
-        self.open = Some(JobShape::of::<T>((c.rows(), c.cols()), depth));
+        self.open = Some(JobShape::of::<T>(c.rows(), c.cols(), depth));
     }
 
     /// Checks the operands of an update.

@@ -95,7 +95,7 @@ impl Engine {
     pub fn begin<T: Scalar>(&mut self, c: View<'_, T>, depth: Depth) -> Result<(), DeviceError> {
         // A job may have been abandoned, or ended by a panic.
         self.abandon()?;
-        let Some(shape) = count_depth(&JobShape::of::<T>((c.rows(), c.cols()), depth)) else {
+        let Some(shape) = count_depth(&JobShape::of::<T>(c.rows(), c.cols(), depth)) else {
             return Ok(());
         };
         let memory = self.gpu.allocate(&shape)?;

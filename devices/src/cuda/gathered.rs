@@ -85,14 +85,15 @@ impl Gathered {
         stream: &Stream,
         (rows, cols): &Tile,
         k: &Range<usize>,
-        (a, b): (DevicePlace, DevicePlace),
+        a: DevicePlace,
+        b: DevicePlace,
     ) -> CallResult<()> {
         let from_a = host_address::<T>(self.a, k.start * self.rows + rows.start);
         let from_b = host_address::<T>(self.b, cols.start * self.room + k.start);
         // SAFETY: the host ends lie inside the gathered panels, in pinned memory; the rest is this function's contract.
         unsafe {
-            stream.copy((from_a, self.rows), a, (rows.len(), k.len()), false)?;
-            stream.copy((from_b, self.room), b, (k.len(), cols.len()), false)
+            stream.copy(from_a, self.rows, a, rows.len(), k.len(), false)?;
+            stream.copy(from_b, self.room, b, k.len(), cols.len(), false)
         }
     }
 }

@@ -172,7 +172,7 @@ fn plan_streamed(job: &JobShape, limits: &CudaLimits) -> Option<TilePlan> {
     // One tile and its panels have half of the memory.
     let half = usize::try_from(limits.device_bytes / s as u64).ok()? / SLOTS;
     let (rows, cols) = choose_tile(job, half)?;
-    let wanted = choose_depth((rows, cols), job.element, limits);
+    let wanted = choose_depth(rows, cols, job.element, limits);
     let updates = count_gathered(job, wanted, limits.host_bytes - slot_bytes);
     let gather_k = updates * job.depth.k_max;
     let step_k = (half - rows * cols) / (rows + cols);
@@ -256,7 +256,7 @@ fn even_part(whole: usize, part: usize) -> usize {
 }
 
 /// Returns the inner dimension to gather for a visit of a `p×q` tile, as the module says.
-fn choose_depth((p, q): (usize, usize), element: ElementType, limits: &CudaLimits) -> f64 {
+fn choose_depth(p: usize, q: usize, element: ElementType, limits: &CudaLimits) -> f64 {
     let link_flops_per_s = element.flop() * limits.link_bytes_per_s;
     let ratio = element.bytes() as f64 * limits.peak_flops_per_s / link_flops_per_s;
     let panels = 1.0 / p as f64 + 1.0 / q as f64;
@@ -283,7 +283,7 @@ mod tests {
     };
 
     fn shape(rows: usize, cols: usize, k_max: usize) -> JobShape {
-        JobShape::of::<f64>((rows, cols), Depth::endless(k_max))
+        JobShape::of::<f64>(rows, cols, Depth::endless(k_max))
     }
 
     #[test]
@@ -318,7 +318,7 @@ mod tests {
                 k_max: 128,
                 k_total,
             };
-            let job = JobShape::of::<f64>((200_000, 200_000), depth);
+            let job = JobShape::of::<f64>(200_000, 200_000, depth);
             let plan = plan(&job, &H200).unwrap();
             (plan.updates_per_visit, plan.host_bytes)
         }
@@ -400,7 +400,7 @@ mod tests {
             rows in 1usize..3000, cols in 1usize..3000, k_max in 1usize..300, updates in 1usize..40,
             device in 5u32..26, host in 8u32..40,
         ) {
-            let job = JobShape::of::<f64>((rows, cols), Depth::of(k_max, updates));
+            let job = JobShape::of::<f64>(rows, cols, Depth::of(k_max, updates));
             let limits = limits(1 << device, 1 << host);
             let least = least_host_bytes(&job, &limits);
             let found = plan(&job, &limits);

@@ -92,7 +92,7 @@ impl Resident {
         if is_ahead {
             self.room = (self.room + 1) % SLOTS;
             let (a, b) = panels;
-            self.multiply(gpu, alpha, (0..a.rows(), 0..b.cols()), a.cols())?;
+            self.multiply(gpu, alpha, 0..a.rows(), 0..b.cols(), a.cols())?;
         } else {
             self.multiply_in_stripes(gpu, alpha, panels)?;
         }
@@ -133,13 +133,13 @@ impl Resident {
             if let Some(stripe) = stripes_of_a.get(i) {
                 let to = to_a.at::<T>(stripe.start, 0);
                 copy_panel(gpu, a.block(stripe.clone(), 0..k), to)?;
-                self.multiply(gpu, alpha, (stripe.clone(), 0..cols), k)?;
+                self.multiply(gpu, alpha, stripe.clone(), 0..cols, k)?;
                 rows = stripe.end;
             }
             if let Some(stripe) = stripes_of_b.get(i) {
                 let to = to_b.at::<T>(0, stripe.start);
                 copy_panel(gpu, b.columns(stripe.clone()), to)?;
-                self.multiply(gpu, alpha, (0..rows, stripe.clone()), k)?;
+                self.multiply(gpu, alpha, 0..rows, stripe.clone(), k)?;
                 cols = stripe.end;
             }
         }
@@ -151,7 +151,8 @@ impl Resident {
         &self,
         gpu: &mut OpenGpu,
         alpha: T,
-        (rows, cols): (Range<usize>, Range<usize>),
+        rows: Range<usize>,
+        cols: Range<usize>,
         k: usize,
     ) -> CallResult<()> {
         if rows.is_empty() || cols.is_empty() {

@@ -16,7 +16,9 @@ impl OpenGpu {
     /// Measures products as [`CudaWorker::time_products`](super::CudaWorker::time_products); no job is under way.
     pub fn time_products<T: Scalar>(
         &mut self,
-        (m, n, k): (usize, usize, usize),
+        m: usize,
+        n: usize,
+        k: usize,
         count: u32,
     ) -> Result<Option<f64>, DeviceError> {
         let sides = 1..=i32::MAX as usize;
@@ -29,7 +31,7 @@ impl OpenGpu {
             return Ok(None);
         }
         self.run(|gpu| {
-            let product = gpu.place_operands::<T>((m, n, k), bytes, TRIAL_SLOT_BYTES)?;
+            let product = gpu.place_operands::<T>(m, n, k, bytes, TRIAL_SLOT_BYTES)?;
             gpu.time_burst::<T>(&product, 1)?;
             let burst_s = gpu.time_burst::<T>(&product, count)?;
             Ok(Some(burst_s / f64::from(count)))
@@ -56,7 +58,9 @@ impl OpenGpu {
     /// Puts A, B and C of a product, together `bytes`, into the GPU's memory, through staging slots of `slot_bytes`.
     pub fn place_operands<T: Scalar>(
         &mut self,
-        (m, n, k): (usize, usize, usize),
+        m: usize,
+        n: usize,
+        k: usize,
         bytes: u64,
         slot_bytes: usize,
     ) -> CallResult<Product> {

@@ -90,16 +90,20 @@ impl Staging {
             // whole of `to`.
             unsafe { self.copy_piece::<T>(stream, slot, &tile, from, true) }?;
             // The previous piece is unpacked while this one is copied.
-            if let Some(piece) = waiting.replace((slot, tile)) {
-                self.unpack(piece, &mut to)?;
+            if let Some((slot, tile)) = waiting.replace((slot, tile)) {
+                self.unpack(slot, tile, &mut to)?;
             }
         }
-        waiting.map_or(Ok(()), |piece| self.unpack(piece, &mut to))
+        match waiting {
+            Some((slot, tile)) => self.unpack(slot, tile, &mut to),
+            None => Ok(()),
+        }
     }
 
     fn unpack<T: Scalar>(
         &mut self,
-        (slot, (rows, cols)): (usize, Tile),
+        slot: usize,
+        (rows, cols): Tile,
         to: &mut ViewMut<'_, T>,
     ) -> CallResult<()> {
         self.done[slot].synchronize()?;
@@ -150,10 +154,11 @@ impl Staging {
         place: DevicePlace,
         to_host: bool,
     ) -> CallResult<()> {
-        let host = (self.slot_start::<T>(slot), rows.len());
+        let host = self.slot_start::<T>(slot);
         let device = place.at::<T>(rows.start, cols.start);
-        // SAFETY: by this function's contract.
-        unsafe { stream.copy(host, device, (rows.len(), cols.len()), to_host) }?;
+        let (rows, cols) = (rows.len(), cols.len());
+        // SAFETY: by this function's contract. The slot holds the piece packed: its leading dimension is `rows`.
+        unsafe { stream.copy(host, rows, device, rows, cols, to_host) }?;
         self.done[slot].record(stream)
     }
 }
@@ -162,7 +167,7 @@ impl Staging {
 fn cut_into_pieces(rows: usize, cols: usize, most: usize) -> impl Iterator<Item = Tile> {
     let height = rows.min(most).max(1);
     let width = (most / height).clamp(1, cols.max(1));
-    cut_into_tiles(rows, cols, (height, width))
+    cut_into_tiles(rows, cols, height, width)
 }
 
 /// Columns of at least this many elements are copied by several threads each.

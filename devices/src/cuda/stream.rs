@@ -42,16 +42,19 @@ impl Stream {
         unsafe { raw::cuStreamWaitEvent(self.handle(), event.0.handle(), 0) }
     }
 
-    /// Queues a copy of a `rows × cols` part between `host`, in a matrix with this leading dimension, and `device`.
+    /// Queues a copy of a `rows × cols` part between `host`, in a matrix with the leading dimension `host_ld`, and
+    /// `device`.
     ///
     /// # Safety
     /// Both matrices hold the part. The host end is pinned, stays allocated, and has no other user before the copy is
     /// done (except readers of a source).
     pub unsafe fn copy<T>(
         &self,
-        (host, host_ld): (*mut T, usize),
+        host: *mut T,
+        host_ld: usize,
         device: DevicePlace,
-        (rows, cols): (usize, usize),
+        rows: usize,
+        cols: usize,
         to_host: bool,
     ) -> CallResult<()> {
         if rows == 0 || cols == 0 {

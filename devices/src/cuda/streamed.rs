@@ -51,7 +51,8 @@ impl Streamed {
             rooms: Rooms {
                 device,
                 element_bytes: shape.element.bytes(),
-                tile: (tiles.rows, tiles.cols),
+                tile_rows: tiles.rows,
+                tile_cols: tiles.cols,
                 step_k: tiles.step_k,
                 panels: 0,
             },
@@ -133,14 +134,15 @@ impl<T: Scalar> VisitPanels<'_, T> {
         gpu: &mut OpenGpu,
         tile: &Tile,
         k: &Range<usize>,
-        (a, b): (DevicePlace, DevicePlace),
+        a: DevicePlace,
+        b: DevicePlace,
     ) -> CallResult<()> {
         let OpenGpu { staging, lanes, .. } = gpu;
         match self {
             Self::Gathered(gathered) => {
                 // SAFETY: the panels are not written before the visit is over; `a` and `b` have room for a whole
                 // tile's.
-                unsafe { gathered.copy_to::<T>(&lanes.panels, tile, k, (a, b)) }
+                unsafe { gathered.copy_to::<T>(&lanes.panels, tile, k, a, b) }
             }
             Self::Update((all_a, all_b)) => {
                 let (rows, cols) = tile.clone();
@@ -157,8 +159,8 @@ struct Rooms {
     /// Its first address.
     device: u64,
     element_bytes: usize,
-    /// Rows and columns of a tile.
-    tile: (usize, usize),
+    tile_rows: usize,
+    tile_cols: usize,
     /// Inner dimension of a panel.
     step_k: usize,
     /// Number of panels used so far; it tells whose turn it is.
@@ -177,7 +179,8 @@ impl Rooms {
         mut c: ViewMut<'_, T>,
     ) -> CallResult<()> {
         let mut before: Option<(usize, Tile)> = None;
-        for (i, tile) in cut_into_tiles(c.rows(), c.cols(), self.tile).enumerate() {
+        let tiles = cut_into_tiles(c.rows(), c.cols(), self.tile_rows, self.tile_cols);
+        for (i, tile) in tiles.enumerate() {
             let slot = i % SLOTS;
             // The slot is free: its previous tile is back on the host.
             let part = c.rb().block(tile.0.clone(), tile.1.clone());
@@ -229,7 +232,7 @@ impl Rooms {
             } = &gpu.lanes;
             panels.wait(&panel_free[slot])?;
             let (a, b) = self.panel_places(slot);
-            source.copy_parts(gpu, tile, &k, (a, b))?;
+            source.copy_parts(gpu, tile, &k, a, b)?;
             let lanes = &gpu.lanes;
             // The event of the tiles serves panels too: a waiting stream keeps the record that was the last one when
             // the wait was queued.
@@ -252,12 +255,12 @@ impl Rooms {
     }
 
     fn tile_place(&self, slot: usize, tile: &Tile) -> DevicePlace {
-        self.place_at(slot * self.tile.0 * self.tile.1, tile.0.len())
+        self.place_at(slot * self.tile_rows * self.tile_cols, tile.0.len())
     }
 
     /// Returns the places of the panels of A and B in a slot: behind the tiles.
     fn panel_places(&self, slot: usize) -> (DevicePlace, DevicePlace) {
-        let (p, q) = self.tile;
+        let (p, q) = (self.tile_rows, self.tile_cols);
         let panels = SLOTS * p * q;
         let behind_a = panels + SLOTS * p * self.step_k;
         (

@@ -10,7 +10,8 @@ pub type Tile = (Range<usize>, Range<usize>);
 pub fn cut_into_tiles(
     rows: usize,
     cols: usize,
-    (height, width): (usize, usize),
+    height: usize,
+    width: usize,
 ) -> impl Iterator<Item = Tile> {
     cut_side(cols, width)
         .flat_map(move |columns| cut_side(rows, height).map(move |rows| (rows, columns.clone())))
@@ -28,7 +29,7 @@ mod tests {
 
     #[test]
     fn tiles_come_column_after_column() {
-        let found: Vec<Tile> = cut_into_tiles(5, 3, (2, 2)).collect();
+        let found: Vec<Tile> = cut_into_tiles(5, 3, 2, 2).collect();
         let expected = [
             (0..2, 0..2),
             (2..4, 0..2),
@@ -38,6 +39,6 @@ mod tests {
             (4..5, 2..3),
         ];
         assert_eq!(found, expected);
-        assert_eq!(cut_into_tiles(0, 3, (1, 1)).count(), 0);
+        assert_eq!(cut_into_tiles(0, 3, 1, 1).count(), 0);
     }
 }

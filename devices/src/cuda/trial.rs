@@ -28,7 +28,7 @@ impl OpenGpu {
     /// afterwards. If there is no memory for the matrices, the first job finds out how much is left.
     pub fn multiply_first(&mut self) -> CallResult<()> {
         let bytes = SMALL * SMALL * size_of::<f64>();
-        let placed = self.place_operands::<f64>((SMALL, SMALL, SMALL), 3 * bytes as u64, bytes);
+        let placed = self.place_operands::<f64>(SMALL, SMALL, SMALL, 3 * bytes as u64, bytes);
         let done = match placed.and_then(|product| self.time_burst::<f64>(&product, 1)) {
             Err(error) if error.is_out_of_memory() => Ok(()),
             done => done.map(|_| ()),

@@ -109,10 +109,12 @@ impl CudaWorker {
     /// [`DeviceError::Cuda`] if a call fails.
     pub fn time_products<T: Scalar>(
         &mut self,
-        size: (usize, usize, usize),
+        m: usize,
+        n: usize,
+        k: usize,
         count: u32,
     ) -> Result<Option<f64>, DeviceError> {
-        self.run_between_jobs(|engine| engine.abandon()?.time_products::<T>(size, count))
+        self.run_between_jobs(|engine| engine.abandon()?.time_products::<T>(m, n, k, count))
     }
 
     /// Returns the bytes per second that the link between host and GPU carries in one direction. Without a configured

@@ -232,7 +232,7 @@ mod tests {
     /// Prepares for updates by two slices of C.
     fn prepare(operands: &mut UpdateOperands, rows: usize, cols: usize, k: usize) {
         let mut team = DeviceTeam::new(["one", "two"].map(make_device).into()).unwrap();
-        let job = JobShape::of::<f64>((rows, cols), Depth::of(k, 1));
+        let job = JobShape::of::<f64>(rows, cols, Depth::of(k, 1));
         let slices = [cols / 3, cols - cols / 3];
         operands.prepare(&mut team, &job, &slices).unwrap();
     }

@@ -65,7 +65,7 @@ pub fn measure_team<T: Scalar>(
     in_step: &mut InStep<'_>,
 ) -> Result<Vec<Measurement>, DeviceError> {
     config.validate()?;
-    let job = JobShape::of::<T>((rows, slices.iter().sum()), depth);
+    let job = JobShape::of::<T>(rows, slices.iter().sum(), depth);
     operands.prepare_with_devices(team, &job, slices)?;
     let few: Vec<usize> = slices
         .iter()
@@ -142,7 +142,7 @@ impl<T: Scalar> UpdateOperands<T> {
         config: &MeasureConfig,
         in_step: &mut InStep<'_>,
     ) -> Result<Vec<Measurement>, DeviceError> {
-        let job = JobShape::of::<T>((self.rows, columns.iter().sum()), depth);
+        let job = JobShape::of::<T>(self.rows, columns.iter().sum(), depth);
         // The job is as long as one repetition, after which devices count from 0 again: each repetition is whole visits.
         let visited = team.updates_per_visit(&job, columns)?;
         let repetition = JobShape {
@@ -191,7 +191,7 @@ impl<T: Scalar> UpdateOperands<T> {
         depth: Depth,
     ) -> Result<Vec<f64>, DeviceError> {
         team.begin(self.first_columns(slices), slices, depth)?;
-        let job = JobShape::of::<T>((self.rows, slices.iter().sum()), depth);
+        let job = JobShape::of::<T>(self.rows, slices.iter().sum(), depth);
         let together = team.updates_per_visit(&job, slices)?;
         let times = self.run_update(team, slices, together)?;
         team.finish(self.first_columns(slices), slices)?;

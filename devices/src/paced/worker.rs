@@ -174,7 +174,7 @@ impl<T: Scalar> Updates<T> for PacedWorker {
     }
 
     fn begin(&mut self, c: ViewMut<'_, T>, depth: Depth) -> Result<UpdateTime, DeviceError> {
-        let job = JobShape::of::<T>((c.rows(), c.cols()), depth);
+        let job = JobShape::of::<T>(c.rows(), c.cols(), depth);
         let time = self.run_paced(
             |inner: &mut dyn Updates<T>| inner.begin(c, depth),
             |paced, used_s| paced.pace.frame_s(used_s).max(used_s),

@@ -32,7 +32,7 @@ pub fn prepare_updates<T: Scalar>(
     let _call = CollectiveCall::new(comm.as_ref(), "preparing updates")
         .with("element", &T::TYPE)
         .enter()?;
-    let job = JobShape::of::<T>((rows, slices.iter().sum()), depth);
+    let job = JobShape::of::<T>(rows, slices.iter().sum(), depth);
     prepare_operands(comm.as_ref(), session.team(), operands, &job, slices)
 }
 

@@ -74,7 +74,7 @@ impl<T: Scalar> Case<T> {
 
     /// Returns the shape of the whole multiplication's job.
     pub(crate) fn shape(&self) -> JobShape {
-        JobShape::of::<T>((self.rows, self.cols), self.depth())
+        JobShape::of::<T>(self.rows, self.cols, self.depth())
     }
 
     /// The panels of an update.

@@ -63,7 +63,7 @@ pub fn paced_visits(control: Option<&Control>) -> usize {
             ..CudaConfig::default()
         };
         let inner = worker_with(&config).expect("a GPU");
-        let job = JobShape::of::<f64>((side, side), Depth::endless(k));
+        let job = JobShape::of::<f64>(side, side, Depth::endless(k));
         let together = inner.job_needs(&job).updates_per_visit;
         assert_eq!(together > 1, limit.is_some(), "{together} together");
         let mut paced = PacedWorker::new(inner.into(), points(unit_s)).expect("a pace");

@@ -7,7 +7,7 @@ use crate::contract::{Depth, PanelPair, Scalar, Updates};
 type OwnedPanels<T> = (GappedMatrix<T>, GappedMatrix<T>);
 
 /// Makes panels with `k` columns of A and rows of B, `scale` times those of the other tests.
-fn make_panels<T: Scalar>((rows, cols): (usize, usize), k: usize, scale: f64) -> OwnedPanels<T> {
+fn make_panels<T: Scalar>(rows: usize, cols: usize, k: usize, scale: f64) -> OwnedPanels<T> {
     let (mut a, b) = (
         GappedMatrix::new(rows, k, 2, a_at),
         GappedMatrix::new(k, cols, 1, b_at),
@@ -22,10 +22,10 @@ fn view_both<T: Scalar>((a, b): &OwnedPanels<T>) -> PanelPair<'_, T> {
 
 /// Every update but the last announces the panels of the next one, of various k.
 pub(super) fn announced_panels_are_used<T: Scalar>(worker: &mut dyn Updates<T>) {
-    let shape = (11, 6);
-    let mut c = GappedMatrix::new(shape.0, shape.1, 3, c_at);
-    let all =
-        [(5, 1.0), (3, 2.0), (5, 4.0), (5, 8.0)].map(|(k, scale)| make_panels(shape, k, scale));
+    let (rows, cols) = (11, 6);
+    let mut c = GappedMatrix::new(rows, cols, 3, c_at);
+    let all = [(5, 1.0), (3, 2.0), (5, 4.0), (5, 8.0)]
+        .map(|(k, scale)| make_panels(rows, cols, k, scale));
     valid(worker.begin(c.view_mut(), Depth::of(5, 4)));
     for pair in all.windows(2) {
         let [now, next] = [view_both(&pair[0]), view_both(&pair[1])];
@@ -41,9 +41,10 @@ pub(super) fn announced_panels_are_used<T: Scalar>(worker: &mut dyn Updates<T>) 
 
 /// Updates are narrower than `k_max`, together less than announced, and then one has `k_max`.
 pub(super) fn widths_may_be_irregular<T: Scalar>(worker: &mut dyn Updates<T>) {
-    let shape = (13, 12);
-    let mut c = GappedMatrix::new(shape.0, shape.1, 1, c_at);
-    let (narrow, wide) = (make_panels(shape, 9, 1.0), make_panels(shape, 10, 2.0));
+    let (rows, cols) = (13, 12);
+    let mut c = GappedMatrix::new(rows, cols, 1, c_at);
+    let narrow = make_panels(rows, cols, 9, 1.0);
+    let wide = make_panels(rows, cols, 10, 2.0);
     let depth = Depth {
         k_max: 10,
         k_total: 39,
@@ -64,11 +65,12 @@ pub(super) fn widths_may_be_irregular<T: Scalar>(worker: &mut dyn Updates<T>) {
 pub(super) fn announced_panels_that_do_not_come_are_forgotten<T: Scalar>(
     worker: &mut dyn Updates<T>,
 ) {
-    let shape = (8, 9);
-    let mut c = GappedMatrix::new(shape.0, shape.1, 1, c_at);
-    let (now, other) = (make_panels(shape, 4, 1.0), make_panels(shape, 4, 2.0));
-    let mut announced = make_panels(shape, 4, 4.0);
-    let too_wide = make_panels((8, 10), 4, 1.0);
+    let (rows, cols) = (8, 9);
+    let mut c = GappedMatrix::new(rows, cols, 1, c_at);
+    let now = make_panels(rows, cols, 4, 1.0);
+    let other = make_panels(rows, cols, 4, 2.0);
+    let mut announced = make_panels(rows, cols, 4, 4.0);
+    let too_wide = make_panels(rows, cols + 1, 4, 1.0);
     valid(worker.begin(c.view_mut(), Depth::of(4, 6)));
     for next in [&announced, &too_wide, &announced] {
         let (now, next) = (view_both(&now), view_both(next));

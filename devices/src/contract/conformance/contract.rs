@@ -21,11 +21,16 @@ pub(super) fn info_is_filled(worker: &dyn Worker) {
 
 pub(super) fn times_are_times<T: Scalar>(
     worker: &mut dyn Updates<T>,
-    shape: (usize, usize, usize),
+    rows: usize,
+    cols: usize,
+    k: usize,
 ) {
-    for time in TestJob::new(shape, 1).run(worker, T::ONE, 2) {
+    for time in TestJob::new(rows, cols, k, 1).run(worker, T::ONE, 2) {
         for t_s in [time.busy_s, time.cpu_s] {
-            assert!(t_s.is_finite() && t_s >= 0.0, "{shape:?}: {time:?}");
+            assert!(
+                t_s.is_finite() && t_s >= 0.0,
+                "{rows}x{cols}, k = {k}: {time:?}"
+            );
         }
     }
 }
@@ -34,10 +39,10 @@ pub(super) fn times_are_times<T: Scalar>(
 pub(super) fn memory_is_counted<T: Scalar>(worker: &mut dyn Worker) {
     for &(rows, cols, k) in SHAPES {
         for updates in [1, 5] {
-            let job = JobShape::of::<T>((rows, cols), Depth::of(k, updates));
+            let job = JobShape::of::<T>(rows, cols, Depth::of(k, updates));
             let needs = worker.job_needs(&job);
             valid(worker.reserve(&job));
-            TestJob::new((rows, cols, k), 0).run(T::updates(worker), T::ONE, updates);
+            TestJob::new(rows, cols, k, 0).run(T::updates(worker), T::ONE, updates);
             let after = worker.job_needs(&job);
             assert_eq!(after, needs, "needs of {rows}x{cols} after a job");
             let together = needs.updates_per_visit;
@@ -51,7 +56,7 @@ pub(super) fn memory_is_counted<T: Scalar>(worker: &mut dyn Worker) {
     }
     // A size beyond counting is no panic.
     let depth = Depth::endless(usize::MAX);
-    let _ = worker.job_needs(&JobShape::of::<T>((usize::MAX, usize::MAX), depth));
+    let _ = worker.job_needs(&JobShape::of::<T>(usize::MAX, usize::MAX, depth));
 }
 
 pub(super) fn wrong_shapes_are_errors<T: Scalar>(worker: &mut dyn Updates<T>) {
@@ -69,7 +74,7 @@ pub(super) fn wrong_shapes_are_errors<T: Scalar>(worker: &mut dyn Updates<T>) {
         refused_update(worker, "k > k_max", [(4, 4), (4, 6), (4, 6)]),
         DeviceError::InnerDimension { k: 4, k_max: 3 }
     ));
-    let (mut case, mut other) = (TestJob::new(GOOD, 0), TestJob::new((6, 4, 3), 0));
+    let (mut case, mut other) = (make_job(), TestJob::new(6, 4, 3, 0));
     valid(worker.begin(case.c.view_mut(), Depth::of(3, 1)));
     assert!(
         worker
@@ -81,16 +86,20 @@ pub(super) fn wrong_shapes_are_errors<T: Scalar>(worker: &mut dyn Updates<T>) {
     case.run(worker, T::ONE, 1);
 }
 
-const GOOD: (usize, usize, usize) = (4, 6, 3);
+/// Makes a job with a C of 4 × 6 elements and k = 3.
+fn make_job<T: Scalar>() -> TestJob<T> {
+    TestJob::new(4, 6, 3, 0)
+}
 
-/// Returns the error of an update with A, B and C of these sizes, in a job of the shape [`GOOD`].
+/// Returns the error of an update with A, B and C of these sizes, in the job of [`make_job`].
 fn refused_update<T: Scalar>(
     worker: &mut dyn Updates<T>,
     what: &str,
     [a, b, c]: [(usize, usize); 3],
 ) -> DeviceError {
-    let mut case = TestJob::new(GOOD, 0);
-    valid(worker.begin(case.c.view_mut(), Depth::of(GOOD.2, 1)));
+    let mut case = make_job();
+    let depth = Depth::of(case.k(), 1);
+    valid(worker.begin(case.c.view_mut(), depth));
     let a = GappedMatrix::new(a.0, a.1, 0, a_at);
     let b = GappedMatrix::new(b.0, b.1, 0, b_at);
     let mut c = GappedMatrix::new(c.0, c.1, 0, c_at);
@@ -109,7 +118,7 @@ fn is_order(error: DeviceError) -> bool {
 }
 
 pub(super) fn wrong_order_is_an_error<T: Scalar>(worker: &mut dyn Updates<T>) {
-    let mut case = TestJob::new((3, 2, 1), 0);
+    let mut case = TestJob::new(3, 2, 1, 0);
     for _ in 0..2 {
         let early = worker.update(T::ONE, case.a.view(), case.b.view(), case.c.view_mut());
         assert!(early.is_err_and(is_order), "update outside a job: accepted");
@@ -128,8 +137,8 @@ pub(super) fn a_job_has_one_type(worker: &mut dyn Worker) {
             .unwrap_or_else(|| panic!("another type: accepted"));
         assert!(matches!(error, DeviceError::Element { .. }), "{error}");
     }
-    const SHAPE: (usize, usize, usize) = (5, 4, 3);
-    let (mut single, mut double) = (TestJob::<f32>::new(SHAPE, 0), TestJob::<f64>::new(SHAPE, 0));
+    let mut single = TestJob::<f32>::new(5, 4, 3, 0);
+    let mut double = TestJob::<f64>::new(5, 4, 3, 0);
     let (a, b) = (double.a.view(), double.b.view());
     valid(f32::updates(worker).begin(single.c.view_mut(), Depth::of(3, 1)));
     is_element(f64::updates(worker).update(1.0, a, b, double.c.view_mut()));

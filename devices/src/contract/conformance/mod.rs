@@ -68,8 +68,8 @@ pub fn run_contract(make: Make<'_>) {
 
 /// Checks the contract for elements of one type, except the results.
 fn check_behaviour<T: Scalar>(make: Make<'_>) {
-    for &shape in SHAPES {
-        times_are_times(T::updates(make().as_mut()), shape);
+    for &(rows, cols, k) in SHAPES {
+        times_are_times(T::updates(make().as_mut()), rows, cols, k);
     }
     memory_is_counted::<T>(make().as_mut());
     wrong_shapes_are_errors(T::updates(make().as_mut()));
@@ -78,9 +78,9 @@ fn check_behaviour<T: Scalar>(make: Make<'_>) {
 
 /// Checks the results with elements of one type.
 fn check_results<T: Scalar>(make: Make<'_>) {
-    for &shape in SHAPES {
+    for &(rows, cols, k) in SHAPES {
         for (alpha, pad) in [(T::ONE, 0), (T::ZERO, 3), (number(-2.5, 1.5), 3)] {
-            results_are_exact(T::updates(make().as_mut()), shape, alpha, pad);
+            results_are_exact(T::updates(make().as_mut()), rows, cols, k, alpha, pad);
         }
     }
     let checks = [

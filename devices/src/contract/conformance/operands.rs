@@ -106,7 +106,7 @@ pub(super) fn updated_at<T: Scalar>(i: usize, j: usize, updates: &[(f64, usize)]
 }
 
 impl<T: Scalar> TestJob<T> {
-    pub(super) fn new((rows, cols, k): (usize, usize, usize), pad: usize) -> Self {
+    pub(super) fn new(rows: usize, cols: usize, k: usize, pad: usize) -> Self {
         Self {
             a: GappedMatrix::new(rows, k, pad, a_at),
             b: GappedMatrix::new(k, cols, pad, b_at),

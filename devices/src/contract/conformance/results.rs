@@ -6,12 +6,13 @@ use crate::contract::{Depth, Scalar, Updates};
 
 pub(super) fn results_are_exact<T: Scalar>(
     worker: &mut dyn Updates<T>,
-    shape: (usize, usize, usize),
+    rows: usize,
+    cols: usize,
+    k: usize,
     alpha: T,
     pad: usize,
 ) {
-    let mut case = TestJob::new(shape, pad);
-    let k = case.k();
+    let mut case = TestJob::new(rows, cols, k, pad);
     // Two jobs of two updates each: both accumulate.
     for updates in [2.0, 4.0] {
         case.run(worker, alpha, 2);
@@ -47,13 +48,13 @@ pub(super) fn scaling_is_exact<T: Scalar>(worker: &mut dyn Updates<T>) {
 }
 
 pub(super) fn job_without_updates_keeps_c<T: Scalar>(worker: &mut dyn Updates<T>) {
-    let mut case = TestJob::new((9, 7, 4), 2);
+    let mut case = TestJob::new(9, 7, 4, 2);
     case.run(worker, T::ONE, 0);
     case.c.assert_is("begin and finish", c_at);
 }
 
 pub(super) fn fewer_than_k_max_is_fine<T: Scalar>(worker: &mut dyn Updates<T>) {
-    let mut case = TestJob::new((9, 7, 4), 0);
+    let mut case = TestJob::new(9, 7, 4, 0);
     case.run_announced(worker, Depth::of(64, 1), T::ONE, 1);
     case.c
         .assert_is("k < k_max", |i, j| updated_at(i, j, &[(1.0, 4)]));
@@ -62,7 +63,7 @@ pub(super) fn fewer_than_k_max_is_fine<T: Scalar>(worker: &mut dyn Updates<T>) {
 /// There are more updates than announced, fewer, or none.
 pub(super) fn depths_need_not_be_exact<T: Scalar>(worker: &mut dyn Updates<T>) {
     for (announced, updates) in [(1, 3), (2, 5), (3, 1), (usize::MAX, 3), (3, 0)] {
-        let mut case = TestJob::new((11, 12, 4), 1);
+        let mut case = TestJob::new(11, 12, 4, 1);
         case.run_announced(worker, Depth::of(4, announced), T::ONE, updates);
         let what = format!("{updates} updates of {announced}");
         case.c
@@ -73,7 +74,7 @@ pub(super) fn depths_need_not_be_exact<T: Scalar>(worker: &mut dyn Updates<T>) {
 /// The columns of C lie between those of B and of a matrix that another thread writes meanwhile.
 pub(super) fn operands_may_lie_between_each_other<T: Scalar>(worker: &mut dyn Updates<T>) {
     let (rows, cols, k) = (9, 14, 4);
-    let operands = TestJob::new((rows, cols, k), 0);
+    let operands = TestJob::new(rows, cols, k, 0);
     let all = rows + k + 5;
     let mut array = GappedMatrix::new(all, cols, 1, |_, _| T::ONE);
     let (mut c, below) = array.view_mut().split_at_row(rows);
@@ -98,7 +99,7 @@ pub(super) fn operands_may_lie_between_each_other<T: Scalar>(worker: &mut dyn Up
 }
 
 pub(super) fn nan_propagates<T: Scalar>(worker: &mut dyn Updates<T>) {
-    let mut case = TestJob::new((6, 5, 3), 0);
+    let mut case = TestJob::new(6, 5, 3, 0);
     // A(2, 1) makes row 2 of C undefined, and nothing else.
     case.a.data[2 + case.a.ld] = number(f64::NAN, 0.0);
     case.run(worker, T::ZERO, 1);

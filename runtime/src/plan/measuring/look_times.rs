@@ -164,7 +164,7 @@ impl<T: Scalar> NodeMeasurer<'_, T> {
         most: u32,
     ) -> Result<Vec<f64>, Error> {
         let slices: Vec<usize> = columns.iter().map(|&columns| columns as usize).collect();
-        let job = JobShape::of::<T>((rows, slices.iter().sum()), depth);
+        let job = JobShape::of::<T>(rows, slices.iter().sum(), depth);
         host_memory::prepare_operands(self.comm, self.team, &mut self.operands, &job, &slices)?;
         let mut rounds = MeasureRounds::new(self.comm);
         let (mut asked, mut begin) = (0, Instant::now());

@@ -148,7 +148,7 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
         // IDPA will measure about these slices.
         let slices = self.devices.slice_columns(rows, cols, along_k);
         let depth = self.depth(along_k);
-        let job = JobShape::of::<T>((rows, slices.iter().sum()), depth);
+        let job = JobShape::of::<T>(rows, slices.iter().sum(), depth);
         host_memory::prepare_operands(self.comm, self.team, &mut self.operands, &job, &slices)?;
         let mut rounds = MeasureRounds::new(self.comm);
         let outcome = self
@@ -269,7 +269,7 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
         let span = tracing::info_span!("measure", rows, ?columns);
         let _entered = span.enter();
         let slices: Vec<usize> = columns.iter().map(|&n| n as usize).collect();
-        let job = JobShape::of::<T>((rows, slices.iter().sum()), depth);
+        let job = JobShape::of::<T>(rows, slices.iter().sum(), depth);
         let updates = self.team.updates_per_visit(&job, &slices)?;
         let problem = &self.task.problem;
         let even_share = (problem.m() * problem.n()) as f64 / self.task.cluster.nodes as f64;
