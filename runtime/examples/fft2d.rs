@@ -102,8 +102,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         transposed: true,
         ..RedistributeConfig::default()
     };
-    let to = (&spread, Order::Rows);
-    let mut transposition = Redistribution::prepare(comm.as_ref(), &spread, to, &config)?;
+    let mut transposition =
+        Redistribution::prepare(comm.as_ref(), &spread, &spread, Order::Rows, &config)?;
     let part = spread.part(comm.rank());
     let mut rows = make_rows(part.row, part.rows);
     let mut transposed = vec![Complex64::default(); rows.len()];

@@ -145,8 +145,8 @@ pub fn redistribution(comm: &dyn Comm) -> usize {
                     },
                     limit_bytes,
                 };
-                let (source, aim) = ((from, source.stored()), (to, target.stored_mut()));
-                let moved = redistribute(comm, source, aim, &config).unwrap();
+                let (source, aim) = (source.stored(), target.stored_mut());
+                let moved = redistribute(comm, from, source, to, aim, &config).unwrap();
                 let expected = Local::filled(to, rank, by_rows[1], |row, col| match j {
                     2 => -number(row, col),
                     _ => number(row, col),
@@ -182,7 +182,7 @@ pub fn prepared(comm: &dyn Comm) -> usize {
         };
         let order = [Order::Columns, Order::Rows][index % 3 % 2];
         let by_rows = order == Order::Rows;
-        let mut moves = Redistribution::prepare(comm, from, (to, order), &config).unwrap();
+        let mut moves = Redistribution::prepare(comm, from, to, order, &config).unwrap();
         let kept = moves.message_bytes();
         for run in 0..3 {
             let source = Local::filled(from, rank, run == 1, |row, col| {
@@ -241,9 +241,9 @@ pub fn conjugated(comm: &dyn Comm) -> usize {
         map: Some(ComplexFloat::conj),
         ..Default::default()
     };
-    let source = (from, Stored::by_rows(&source, cols.max(1)));
-    let aim = (to, StoredMut::by_columns(&mut target, rows.max(1)));
-    redistribute(comm, source, aim, &config).unwrap();
+    let source = Stored::by_rows(&source, cols.max(1));
+    let aim = StoredMut::by_columns(&mut target, rows.max(1));
+    redistribute(comm, from, source, to, aim, &config).unwrap();
     for element in to.elements(rank) {
         let found = target[element.local_row + element.local_col * rows];
         let expected = Complex32::new(element.col as f32, -(element.row as f32) - 0.5);
@@ -291,11 +291,11 @@ pub fn embedded(shared: &Arc<dyn Comm>) -> usize {
             transposed: true,
             ..Default::default()
         };
-        let a_source = (&at, Stored::by_rows(&a_local, at.local_shape(rank).1));
-        let b_source = (&b, Stored::by_columns(&b_local, b.local_shape(rank).0));
-        let (a, _) = Matrix::from_spread(comm, a_source, plan.a(), &turned).unwrap();
+        let a_source = Stored::by_rows(&a_local, at.local_shape(rank).1);
+        let b_source = Stored::by_columns(&b_local, b.local_shape(rank).0);
+        let (a, _) = Matrix::from_spread(comm, &at, a_source, plan.a(), &turned).unwrap();
         let config = RedistributeConfig::default();
-        let (b, _) = Matrix::from_spread(comm, b_source, plan.b(), &config).unwrap();
+        let (b, _) = Matrix::from_spread(comm, &b, b_source, plan.b(), &config).unwrap();
         let mut session = open(shared);
         let mut product = session.prepare(&plan, RunConfig::default()).unwrap();
         let mut planned_c = Matrix::zeros(plan.c(), rank).unwrap();
@@ -309,8 +309,8 @@ pub fn embedded(shared: &Arc<dyn Comm>) -> usize {
             .unwrap();
         let (rows, cols) = c.local_shape(rank);
         let mut found = vec![-1.0; rows * cols];
-        let target = (&c, StoredMut::by_rows(&mut found, cols));
-        planned_c.to_spread(comm, target).unwrap();
+        let target = StoredMut::by_rows(&mut found, cols);
+        planned_c.to_spread(comm, &c, target).unwrap();
         let mut wanted = vec![-1.0; rows * cols];
         let local = StoredMut::by_rows(&mut wanted, cols);
         c.fill(rank, local, |row, col| {
@@ -392,7 +392,7 @@ fn refuse(comm: &dyn Comm, [from, to]: [&Spread; 2], short: usize, limit_bytes: 
         limit_bytes,
         ..Default::default()
     };
-    redistribute(comm, (from, source.stored()), (to, aim), &config)
+    redistribute(comm, from, source.stored(), to, aim, &config)
         .unwrap_err()
         .to_string()
 }

@@ -184,9 +184,10 @@ pub fn agrees(comm: &dyn Comm, (p, q): (usize, usize)) -> Option<usize> {
                 .sub(row..row + size.0, col..col + size.1)
                 .unwrap()
         });
-        let source = (&from_part, Stored::by_columns(&source, from.ld));
-        let target = (&to_part, StoredMut::by_columns(&mut ours, to.ld));
-        redistribute(comm, source, target, &RedistributeConfig::default()).unwrap();
+        let source = Stored::by_columns(&source, from.ld);
+        let target = StoredMut::by_columns(&mut ours, to.ld);
+        let config = RedistributeConfig::default();
+        redistribute(comm, &from_part, source, &to_part, target, &config).unwrap();
         assert_eq!(ours, theirs, "{size:?} from {from_at:?} to {to_at:?}");
     }
     Some(counted + cases.len())

@@ -84,7 +84,7 @@ impl<T: Scalar> PartMove<T> {
         allocate: impl FnOnce(Spread, usize) -> Result<Matrix<T>, Error>,
     ) -> Result<Self, Error> {
         let limit = MOVEMENT_BYTES / size_of::<T>();
-        let movement = Movement::new(comm, from, (&to, Order::Columns), limit)?;
+        let movement = Movement::new(comm, from, &to, Order::Columns, limit)?;
         let aim = match frame.move_to(to.part(comm.rank())) {
             Some(_) => MoveAim::Here(to),
             None => MoveAim::New(Box::new(allocate(to, comm.rank())?)),

@@ -53,12 +53,11 @@ impl<T: Scalar> MatrixMover<'_, T> {
         room: &mut Matrix<T>,
         moves: &mut Option<PieceMoves<T>>,
     ) -> Result<(), Error> {
-        let aim = (spread, Order::Columns);
-        for (movement, piece) in self
-            .take_moves(moves, on.pieces().iter().map(|from| (from, aim)))?
-            .iter_mut()
-            .zip(pieces)
-        {
+        let moved = on
+            .pieces()
+            .iter()
+            .map(|from| (from, spread, Order::Columns));
+        for (movement, piece) in self.take_moves(moves, moved)?.iter_mut().zip(pieces) {
             self.run(movement, piece, room.local_mut())?;
         }
         Ok(())
@@ -73,12 +72,8 @@ impl<T: Scalar> MatrixMover<'_, T> {
         pieces: Vec<ViewMut<'_, T>>,
         moves: &mut Option<PieceMoves<T>>,
     ) -> Result<(), Error> {
-        let aims = on.pieces().iter().map(|to| (to, on.order()));
-        for (movement, piece) in self
-            .take_moves(moves, aims.map(|aim| (spread, aim)))?
-            .iter_mut()
-            .zip(pieces)
-        {
+        let moved = on.pieces().iter().map(|to| (spread, to, on.order()));
+        for (movement, piece) in self.take_moves(moves, moved)?.iter_mut().zip(pieces) {
             self.run(movement, room.local(), piece)?;
         }
         Ok(())
@@ -101,14 +96,16 @@ impl<T: Scalar> MatrixMover<'_, T> {
     fn take_moves<'k, 's>(
         &mut self,
         kept: &'k mut Option<PieceMoves<T>>,
-        mut between: impl Iterator<Item = (&'s Spread, (&'s Spread, Order))>,
+        mut between: impl Iterator<Item = (&'s Spread, &'s Spread, Order)>,
     ) -> Result<&'k mut PieceMoves<T>, Error> {
         let comm = self.comm;
         let limit = RedistributeConfig::<T>::default().limit_bytes / size_of::<T>();
         let make = || {
             between
                 .by_ref()
-                .map(|(from, aim)| Movement::plan_with(comm, from, aim, limit, self.buffers))
+                .map(|(from, to, order)| {
+                    Movement::plan_with(comm, from, to, order, limit, self.buffers)
+                })
                 .collect()
         };
         take_kept(kept, make, comm)

@@ -152,7 +152,7 @@ pub(super) fn move_units<T: bytemuck::Pod>(
     agree(comm, memory.check(&parts, unit_len))?;
     let [from, to] = change.spread_elements(unit_len)?;
     let limit = MESSAGE_BYTES / size_of::<T>().max(1);
-    let movement = Movement::new(comm, &from, (&to, Order::Columns), limit);
+    let movement = Movement::new(comm, &from, &to, Order::Columns, limit);
     let mut movement = agree(comm, movement)?;
     match memory {
         UnitMemory::Apart { from, to } => {

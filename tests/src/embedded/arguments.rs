@@ -157,8 +157,8 @@ fn compare_multiplications(comm: &dyn Comm, session: &mut Session, plans: &[Plan
         limit_bytes: 1000 + odd,
         ..RedistributeConfig::default()
     };
-    let source = (c.spread(), Stored::by_columns(&[], 32));
-    let refused = Matrix::<f64>::from_spread(comm, source, plan.c(), &config);
+    let source = Stored::by_columns(&[], 32);
+    let refused = Matrix::<f64>::from_spread(comm, c.spread(), source, plan.c(), &config);
     assert_refused(refused, &["limit_bytes is 1000 on", "1001 on rank 1"]);
     // All is as before.
     let factors = Factors::of(&a, &b);

@@ -45,8 +45,7 @@ impl RowApplication for Fft2d {
             transposed: true,
             ..RedistributeConfig::default()
         };
-        let aim = (&spread, Order::Rows);
-        let transposition = Redistribution::prepare(comm, &spread, aim, &config)?;
+        let transposition = Redistribution::prepare(comm, &spread, &spread, Order::Rows, &config)?;
         Ok(Self {
             size,
             input: Generator::Uniform { seed },

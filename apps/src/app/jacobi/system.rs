@@ -115,7 +115,7 @@ fn read_rows(
         return Err(Error::file(path, found));
     }
     let mut elements = UnitArray::zeros(comm, rows, cols)?;
-    matrix.to_spread(comm, (&spread, StoredMut::by_rows(&mut elements, cols)))?;
+    matrix.to_spread(comm, &spread, StoredMut::by_rows(&mut elements, cols))?;
     Ok(elements)
 }
 

@@ -39,12 +39,11 @@ pub(super) fn read_pieces<T: Scalar>(
             Order::Columns => View::new(&buffer, rows, cols, rows.max(1)),
             Order::Rows => View::by_rows(&buffer, rows, cols, cols.max(1)),
         };
-        let aim = (&on_all, Order::Columns);
         let movement = done
             .map_err(|reason| Error::file(path, reason))
             .and_then(|lost| {
                 losses += lost;
-                Movement::new(comm, &on_head, aim, usize::MAX)
+                Movement::new(comm, &on_head, &on_all, Order::Columns, usize::MAX)
             });
         let mut movement = agree(comm, movement)?;
         moved = moved.and(movement.run(comm, source, matrix.local_mut(), &replace)?);
@@ -65,8 +64,7 @@ pub(super) fn write_pieces<T: Scalar>(
     let mut buffer = Vec::new();
     for piece in cut_matrix(matrix.spread(), Order::Columns) {
         let (on_head, on_all) = spread_piece(comm, matrix.spread(), &piece)?;
-        let aim = (&on_head, Order::Columns);
-        let movement = Movement::new(comm, &on_all, aim, usize::MAX);
+        let movement = Movement::new(comm, &on_all, &on_head, Order::Columns, usize::MAX);
         let mut movement = agree(comm, movement)?;
         buffer.resize(on_head.held(comm.rank()), T::ZERO);
         let (rows, cols) = on_head.local_shape(comm.rank());

@@ -33,8 +33,8 @@ pub(crate) struct Movement<T> {
 }
 
 impl<T: bytemuck::Pod> Movement<T> {
-    /// Plans to move a matrix between two spreads of it, each element from its one holder. No rank packs or waits for more
-    /// than `limit` elements at a time, but for an element or two for each rank.
+    /// Plans to move a matrix between two spreads of it, each element from its one holder. `order` is that of the target's
+    /// memory. No rank packs or waits for more than `limit` elements at a time, but for an element or two for each rank.
     ///
     /// # Errors
     /// [`Error::Allocation`], on this rank alone.
@@ -44,7 +44,8 @@ impl<T: bytemuck::Pod> Movement<T> {
     pub(crate) fn new(
         comm: &dyn Comm,
         from: &Spread,
-        (to, order): (&Spread, Order),
+        to: &Spread,
+        order: Order,
         limit: usize,
     ) -> Result<Self, Error> {
         let rounds = choose_rounds(comm, from, to, limit);
@@ -59,7 +60,8 @@ impl<T: bytemuck::Pod> Movement<T> {
     pub(crate) fn plan_with(
         comm: &dyn Comm,
         from: &Spread,
-        (to, order): (&Spread, Order),
+        to: &Spread,
+        order: Order,
         limit: usize,
         buffers: &mut MessageBuffers<T>,
     ) -> Result<Self, Error> {

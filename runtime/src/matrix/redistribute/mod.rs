@@ -33,13 +33,13 @@
 //! let config = RedistributeConfig::default();
 //! let a = Stored::by_columns(&a, a_spread.local_shape(comm.rank()).0);
 //! let b = Stored::by_columns(&b, b_spread.local_shape(comm.rank()).0);
-//! let (a, _) = Matrix::from_spread(comm.as_ref(), (&a_spread, a), plan.a(), &config)?;
-//! let (b, _) = Matrix::from_spread(comm.as_ref(), (&b_spread, b), plan.b(), &config)?;
+//! let (a, _) = Matrix::from_spread(comm.as_ref(), &a_spread, a, plan.a(), &config)?;
+//! let (b, _) = Matrix::from_spread(comm.as_ref(), &b_spread, b, plan.b(), &config)?;
 //! let mut product = session.prepare(plan, RunConfig::default())?;
 //! let mut planned_c = product.zeros(&mut session)?;
 //! product.run(&mut session, Scalars::PRODUCT, Factors::of(&a, &b), &mut planned_c)?;
 //! let ld = c_spread.local_shape(comm.rank()).0;
-//! let moved = planned_c.to_spread(comm.as_ref(), (&c_spread, StoredMut::by_columns(&mut c, ld)))?;
+//! let moved = planned_c.to_spread(comm.as_ref(), &c_spread, StoredMut::by_columns(&mut c, ld))?;
 //! assert!(c.iter().all(|&value| value == 2.0 * k as f64));
 //! assert_eq!(moved.bytes, 0, "a single rank sends nothing");
 //! # Ok::<(), isochron::Error>(())
@@ -89,9 +89,9 @@ impl<T> Default for RedistributeConfig<T> {
     }
 }
 
-/// Moves a matrix from the memory of `source` to that of `target`: element (i, j), or (j, i) with
-/// [`transposed`](RedistributeConfig::transposed), through [`map`](RedistributeConfig::map). The rest of the target's memory
-/// stays unchanged, so that a submatrix can be written in place. One that comes again should be
+/// Moves a matrix from `source`, the memory of its spread `from`, to `target`, the memory of its spread `to`: element
+/// (i, j), or (j, i) with [`transposed`](RedistributeConfig::transposed), through [`map`](RedistributeConfig::map). The rest
+/// of the target's memory stays unchanged, so that a submatrix can be written in place. One that comes again should be
 /// [prepared](Redistribution::prepare).
 ///
 /// Returns the messages that this rank sent. The bytes are those of [`volume`]: `volume(from, to)[rank]` elements, with
@@ -105,8 +105,10 @@ impl<T> Default for RedistributeConfig<T> {
 /// All ranks, with the same spreads, orders, element size, limit and transposition. Leading dimensions may differ.
 pub fn redistribute<T: bytemuck::Pod>(
     comm: &dyn Comm,
-    (from, source): (&Spread, Stored<'_, T>),
-    (to, target): (&Spread, StoredMut<'_, T>),
+    from: &Spread,
+    source: Stored<'_, T>,
+    to: &Spread,
+    target: StoredMut<'_, T>,
     config: &RedistributeConfig<T>,
 ) -> Result<Moved, Error> {
     let orders = [source.order, target.order];
@@ -127,11 +129,11 @@ fn redistribute_views<'m, T: bytemuck::Pod>(
     let span = tracing::info_span!("redistribute", rank = comm.rank());
     let _entered = span.enter();
     let start = Instant::now();
-    let _call = describe_call(comm, "redistributing", (from, to), config)
+    let _call = describe_call(comm, "redistributing", from, to, config)
         .with_text("order of the source", orders[0].words())
         .with_text("order of the target", orders[1].words())
         .enter()?;
-    let planned = Redistribution::plan(comm, from, (to, orders[1]), config)
+    let planned = Redistribution::plan(comm, from, to, orders[1], config)
         .and_then(|planned| Ok((planned, view()?)));
     let (mut planned, (source, target)) = agree(comm, planned)?;
     let mut moved = planned.move_elements(comm, source, target)?;
@@ -145,7 +147,7 @@ fn redistribute_views<'m, T: bytemuck::Pod>(
 }
 
 impl<T: Scalar> Matrix<T> {
-    /// Makes a matrix on the spread `to` from the memory of `source`, transposed if
+    /// Makes a matrix on the spread `to` from `source`, the memory of its spread `from`, transposed if
     /// [`transposed`](RedistributeConfig::transposed) says so.
     ///
     /// # Errors
@@ -155,7 +157,8 @@ impl<T: Scalar> Matrix<T> {
     /// All ranks, with the same spreads and configuration.
     pub fn from_spread(
         comm: &dyn Comm,
-        (from, source): (&Spread, Stored<'_, T>),
+        from: &Spread,
+        source: Stored<'_, T>,
         to: Spread,
         config: &RedistributeConfig<T>,
     ) -> Result<(Self, Moved), Error> {
@@ -212,7 +215,7 @@ impl<T: Scalar> HeldMatrix<'_, T> {
         movement.run_within(comm, self.memory.view_mut(&frame), places)
     }
 
-    /// Copies the matrix to the memory of `target`.
+    /// Copies the matrix to `target`, the memory of its spread `to`.
     ///
     /// # Errors
     /// As [`redistribute`].
@@ -222,7 +225,8 @@ impl<T: Scalar> HeldMatrix<'_, T> {
     pub fn to_spread(
         &self,
         comm: &dyn Comm,
-        (to, target): (&Spread, StoredMut<'_, T>),
+        to: &Spread,
+        target: StoredMut<'_, T>,
     ) -> Result<Moved, Error> {
         let orders = [Order::Columns, target.order];
         let config = RedistributeConfig::default();

@@ -40,7 +40,7 @@ use super::redistribute;
 ///
 /// let config = RedistributeConfig { transposed: true, ..RedistributeConfig::default() };
 /// let mut transposition =
-///     Redistribution::prepare(comm, &spread, (&spread, Order::Rows), &config)?;
+///     Redistribution::prepare(comm, &spread, &spread, Order::Rows, &config)?;
 /// let (source, target) = (Stored::by_rows(&here[..], n), StoredMut::by_rows(&mut there[..], n));
 /// transposition.run(comm, source, target)?;
 /// assert_eq!(there[1], n as f64);
@@ -72,20 +72,22 @@ impl<T: bytemuck::Pod> Redistribution<T> {
     pub fn prepare(
         comm: &dyn Comm,
         from: &Spread,
-        (to, order): (&Spread, Order),
+        to: &Spread,
+        order: Order,
         config: &RedistributeConfig<T>,
     ) -> Result<Self, Error> {
-        let _call = describe_call(comm, "preparing a redistribution", (from, to), config)
+        let _call = describe_call(comm, "preparing a redistribution", from, to, config)
             .with_text("order of the target", order.words())
             .enter()?;
-        agree(comm, Self::plan(comm, from, (to, order), config))
+        agree(comm, Self::plan(comm, from, to, order, config))
     }
 
     /// Plans on this rank alone.
     pub(super) fn plan(
         comm: &dyn Comm,
         from: &Spread,
-        (to, order): (&Spread, Order),
+        to: &Spread,
+        order: Order,
         config: &RedistributeConfig<T>,
     ) -> Result<Self, Error> {
         check_ranks(comm, [from, to])?;
@@ -105,7 +107,7 @@ impl<T: bytemuck::Pod> Redistribution<T> {
             to: to.clone(),
             order,
             config: *config,
-            movement: Movement::new(comm, &moved, (to, order), limit)?,
+            movement: Movement::new(comm, &moved, to, order, limit)?,
         })
     }
 
@@ -187,7 +189,8 @@ impl<T: bytemuck::Pod> Redistribution<T> {
 pub(super) fn describe_call<'c, T>(
     comm: &'c dyn Comm,
     name: &'static str,
-    (from, to): (&Spread, &Spread),
+    from: &Spread,
+    to: &Spread,
     config: &RedistributeConfig<T>,
 ) -> CollectiveCall<'c> {
     CollectiveCall::new(comm, name)
