@@ -21,7 +21,7 @@ const GRANULE: usize = 20;
 const WAVES: [(f64, usize, usize); 2] = [(1.0, 3, 70), (2.0, 250, 11)];
 
 /// Returns an element of the matrix.
-fn find_element((row, col): (usize, usize)) -> Complex64 {
+fn find_element(row: usize, col: usize) -> Complex64 {
     WAVES
         .iter()
         .map(|&(a, p, q)| {
@@ -34,8 +34,7 @@ fn find_element((row, col): (usize, usize)) -> Complex64 {
 /// Makes rows of the matrix, one after the other.
 fn make_rows(first: usize, count: usize) -> Vec<Complex64> {
     (first..first + count)
-        .flat_map(|row| (0..N).map(move |col| (row, col)))
-        .map(find_element)
+        .flat_map(|row| (0..N).map(move |col| find_element(row, col)))
         .collect()
 }
 

@@ -204,7 +204,7 @@ impl<T: Element> Case<T> {
     }
 
     pub(crate) fn operands(&self) -> [Operand<'_, T>; 2] {
-        self.plan.operands((&self.a, &self.b))
+        self.plan.operands(&self.a, &self.b)
     }
 
     /// An exact check that is begun, and has seen A and B.

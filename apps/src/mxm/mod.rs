@@ -256,11 +256,11 @@ fn multiply_as<T: Element>(
     } else {
         None
     };
-    let factors = whole.as_ref().map(|(a, b)| plan.operands((a, b)));
+    let factors = whole.as_ref().map(|(a, b)| plan.operands(a, b));
     watch.enter(AccountPhase::Check);
     let mut check = Check::begin(comm, arguments, scalars, &c, factors)?;
     let run = if let Some((a, b)) = &whole {
-        check.add(comm, plan.operands((a, b)))?;
+        check.add(comm, plan.operands(a, b))?;
         // So that no rank's multiplication counts the wait for another rank's check.
         comm.barrier()?;
         watch.enter(AccountPhase::Multiply);
@@ -272,7 +272,7 @@ fn multiply_as<T: Element>(
             let (a, b) = source.make_factors(part.a(), part.b())?;
             let (a, b) = (a.alone(comm.rank()), b.alone(comm.rank()));
             watch.enter(AccountPhase::Check);
-            check.add(comm, part.plan().operands((&a, &b)))?;
+            check.add(comm, part.plan().operands(&a, &b))?;
             watch.enter(AccountPhase::Multiply);
             Ok((a, b))
         };
@@ -299,7 +299,7 @@ fn multiply_as<T: Element>(
     } else {
         None
     };
-    whole.into_iter().for_each(free_factors);
+    whole.into_iter().for_each(|(a, b)| free_factors(a, b));
     watch.enter(AccountPhase::Write);
     if passed != Some(false) {
         session.save_models()?;
@@ -319,7 +319,7 @@ fn multiply_as<T: Element>(
 }
 
 /// Frees A and B: the system takes a while for each page.
-fn free_factors<T: Element>((a, b): (Matrix<T>, Matrix<T>)) {
+fn free_factors<T: Element>(a: Matrix<T>, b: Matrix<T>) {
     let bytes = size_of::<T>() * (a.part().len() + b.part().len());
     let _freeing = LongCall::begin(bytes as f64 / FREED_BYTES_S);
     drop((a, b));
@@ -360,9 +360,9 @@ struct Outputs {
 
 impl Outputs {
     fn create(comm: &dyn Comm, arguments: &MxmArguments, problem: &Problem) -> Result<Self, Error> {
-        let shape = (problem.m(), problem.n());
+        let (m, n, element) = (problem.m(), problem.n(), problem.element());
         let out = arguments.out.as_deref();
-        let out = out.map(|path| file::reserve(comm, path, shape, problem.element()));
+        let out = out.map(|path| file::reserve(comm, path, m, n, element));
         let out = out.transpose()?;
         let create = [&arguments.report, &arguments.save_plan, &arguments.record]
             .map(|path| create_file(path.as_deref().filter(|_| comm.rank() == 0)));
@@ -483,7 +483,7 @@ impl<T: Element> Recall<T> for SourceAgain<'_, '_, T> {
         for index in 0..self.plan.k_parts() {
             let part = self.plan.k_part(index);
             let (a, b) = self.source.make_factors(part.a(), part.b())?;
-            take(part.plan().operands((&a.alone(rank), &b.alone(rank))))?;
+            take(part.plan().operands(&a.alone(rank), &b.alone(rank)))?;
         }
         self.source.files.check(self.source.comm).map(drop)
     }

@@ -368,7 +368,7 @@ pub unsafe extern "C" fn isochron_move_blocks(
         kept.use_object(|balancer| {
             let units = [balancer.part_before(), balancer.part()].map(Iterator::count);
             // SAFETY: as the caller says.
-            let places = unsafe { read_block_places(units, (from, from_bytes), (to, to_bytes)) };
+            let places = unsafe { read_block_places(units, from, from_bytes, to, to_bytes) };
             let (blocks, to, lengths) = agree_on(&**kept.comm(), places)?;
             let moved = balancer.exchange_blocks(&blocks)?;
             let moved = list_blocks(&moved, &blocks);
@@ -393,8 +393,10 @@ type BlockPlaces<'a> = (Vec<&'a [u8]>, &'a mut [u8], Vec<usize>);
 /// As [`isochron_move_blocks`].
 unsafe fn read_block_places<'a>(
     [before, now]: [usize; 2],
-    (from, from_bytes): (*const c_void, *const i64),
-    (to, to_bytes): (*mut c_void, *const i64),
+    from: *const c_void,
+    from_bytes: *const i64,
+    to: *mut c_void,
+    to_bytes: *const i64,
 ) -> Result<BlockPlaces<'a>, CallFailure> {
     // SAFETY: as the caller says.
     unsafe {

@@ -78,7 +78,7 @@ fn find_lines<T>(piece: &MemoryPiece<T>) -> Option<MemoryLines> {
     }
     let (along, lines) = piece.order.find_lines(piece.shape);
     let distance = piece.ld.saturating_mul(size_of::<T>());
-    MemoryLines::new(piece.data.addr(), (lines, along * size_of::<T>()), distance)
+    MemoryLines::new(piece.data.addr(), lines, along * size_of::<T>(), distance)
 }
 
 /// Refuses a result whose elements are those of a factor too, or two of whose pieces have an element in common.

@@ -100,7 +100,7 @@ pub unsafe extern "C" fn isochron_set(
         };
         session.use_object(|open| {
             let mut changed = open.products;
-            if !changed.apply((name, value))? {
+            if !changed.apply(name, value)? {
                 return Err(settings::refuse_name(name, &OF_PRODUCTS));
             }
             changed.to_config().check()?;
@@ -233,11 +233,11 @@ unsafe fn open(
 fn read_settings(config: &str) -> Result<(SessionBuilder, ProductSettings), CallFailure> {
     let mut products = ProductSettings::default();
     let mut builder = Session::builder();
-    for setting in settings::split_settings(config)? {
-        if products.apply(setting)? {
+    for (name, value) in settings::split_settings(config)? {
+        if products.apply(name, value)? {
             continue;
         }
-        builder = settings::apply_to_session(builder, setting)?;
+        builder = settings::apply_to_session(builder, name, value)?;
     }
     products.to_config().check()?;
     Ok((builder, products))

@@ -110,7 +110,8 @@ fn explain_number(reason: String) -> String {
 /// Applies a setting of a session.
 pub(crate) fn apply_to_session(
     builder: SessionBuilder,
-    (name, value): (&str, &str),
+    name: &str,
+    value: &str,
 ) -> Result<SessionBuilder, CallFailure> {
     Ok(match name {
         "platform" => builder.platform_file(value),
@@ -162,7 +163,7 @@ impl Default for ProductSettings {
 
 impl ProductSettings {
     /// Applies a setting; returns `false` if it is no such setting.
-    pub fn apply(&mut self, (name, value): (&str, &str)) -> Result<bool, CallFailure> {
+    pub fn apply(&mut self, name: &str, value: &str) -> Result<bool, CallFailure> {
         match name {
             "block" => self.block = read_width(name, value)?,
             "panel" => self.panel = read_width(name, value)?,
@@ -290,13 +291,13 @@ mod tests {
             format!("{failure:?}").contains("do you mean trigger?"),
             "{failure:?}"
         );
-        let failure = apply_to_session(SessionBuilder::default(), ("granule", "2")).err();
+        let failure = apply_to_session(SessionBuilder::default(), "granule", "2").err();
         assert!(
             format!("{failure:?}").contains("it is one of isochron_balancer"),
             "{failure:?}"
         );
         for (name, nearest) in [("blok", "block"), ("BLAS", "blas")] {
-            let failure = apply_to_session(SessionBuilder::default(), (name, "64")).err();
+            let failure = apply_to_session(SessionBuilder::default(), name, "64").err();
             assert!(
                 format!("{failure:?}").contains(&format!("do you mean {nearest}?")),
                 "{failure:?}"
@@ -330,9 +331,9 @@ mod tests {
         let mut settings = ProductSettings::default();
         for name in OF_PRODUCTS {
             let shown = settings.show(name).unwrap();
-            assert!(settings.apply((name, &shown)).unwrap(), "{name}={shown}");
+            assert!(settings.apply(name, &shown).unwrap(), "{name}={shown}");
             assert_eq!(settings.show(name).unwrap(), shown);
         }
-        assert!(!settings.apply(("blok", "1")).unwrap());
+        assert!(!settings.apply("blok", "1").unwrap());
     }
 }

@@ -125,7 +125,7 @@ impl ArrayMemory {
         let (along, lines) = order.find_lines(self.shape());
         let [length, distance] = [along, self.find_ld(order)?].map(|n| n * self.element.bytes());
         let start = self.buffer.buf_ptr().addr();
-        Ok(MemoryLines::new(start, (lines, length), distance))
+        Ok(MemoryLines::new(start, lines, length, distance))
     }
 
     /// Views the elements in this order.

@@ -98,8 +98,9 @@ impl PyNode {
         let cols: Vec<usize> = cols.into_iter().map(|cols| cols.0).collect();
         let config: MeasureConfig = configure(read_keywords(settings)?)?;
         let mut node = self.0.borrow()?;
-        let sizes = (rows.0, k.0, &cols[..]);
-        let models = run_detached(py, || measure_typed(&mut node, element, sizes, &config))?;
+        let models = run_detached(py, || {
+            measure_typed(&mut node, element, rows.0, k.0, &cols, &config)
+        })?;
         Ok(models
             .into_iter()
             .map(|model| PyModel::from_points(model.points().to_vec(), Fit::PiecewiseSpeed))
@@ -110,7 +111,9 @@ impl PyNode {
 fn measure_typed(
     node: &mut Node,
     element: ElementType,
-    (rows, k, cols): (usize, usize, &[usize]),
+    rows: usize,
+    k: usize,
+    cols: &[usize],
     config: &MeasureConfig,
 ) -> Result<Vec<PiecewiseFpm>, Error> {
     let models = match element {

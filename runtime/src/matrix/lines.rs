@@ -17,7 +17,7 @@ pub struct MemoryLines {
 impl MemoryLines {
     /// Describes `count` lines of `length` bytes. The first begins at the address `start`, and each `distance` bytes after the
     /// one before. Returns `None` if there are no bytes, or lines that overlap.
-    pub fn new(start: usize, (count, length): (usize, usize), distance: usize) -> Option<Self> {
+    pub fn new(start: usize, count: usize, length: usize, distance: usize) -> Option<Self> {
         let is_line = length > 0 && (count == 1 || distance >= length);
         (count > 0 && is_line).then_some(Self {
             start,
@@ -101,8 +101,8 @@ mod tests {
 
     /// Returns these rows and columns of a column-major array with columns of 10 bytes.
     fn cut(rows: Range<usize>, cols: Range<usize>) -> MemoryLines {
-        let shape = (cols.len(), rows.len());
-        MemoryLines::new(1000 + rows.start + 10 * cols.start, shape, 10).unwrap()
+        let start = 1000 + rows.start + 10 * cols.start;
+        MemoryLines::new(start, cols.len(), rows.len(), 10).unwrap()
     }
 
     #[test]
@@ -125,7 +125,7 @@ mod tests {
     fn lines_of_unlike_distance_are_compared() {
         let column = cut(4..5, 2..5);
         // Bytes 24, 34, 44; pairs from 10, 17, 24, 31, 38, or from 11, 18, 25, 32, 39.
-        let [hits, misses] = [10, 11].map(|at| MemoryLines::new(1000 + at, (5, 2), 7).unwrap());
+        let [hits, misses] = [10, 11].map(|at| MemoryLines::new(1000 + at, 5, 2, 7).unwrap());
         assert!(column.shares_elements(&hits) && hits.shares_elements(&column));
         assert!(!column.shares_elements(&misses) && !misses.shares_elements(&column));
         assert!(column.spans_overlap(&misses));
@@ -157,11 +157,11 @@ mod tests {
 
     #[test]
     fn what_has_no_bytes_has_no_lines() {
-        for (shape, distance) in [((0, 1), 1), ((1, 0), 1), ((2, 3), 2)] {
-            assert!(MemoryLines::new(0, shape, distance).is_none());
+        for (count, length, distance) in [(0, 1, 1), (1, 0, 1), (2, 3, 2)] {
+            assert!(MemoryLines::new(0, count, length, distance).is_none());
         }
-        assert!(MemoryLines::new(0, (1, 3), 0).is_some());
-        let endless = MemoryLines::new(8, (usize::MAX, 8), 8).unwrap();
+        assert!(MemoryLines::new(0, 1, 3, 0).is_some());
+        let endless = MemoryLines::new(8, usize::MAX, 8, 8).unwrap();
         assert!(endless.spans_overlap(&endless));
     }
 }

@@ -369,7 +369,7 @@ impl Plan {
         match self.division() {
             Division::C(layout) => {
                 let rect = &layout.rects()[rank];
-                cut_rect(rect, problem.block(), (problem.m(), problem.n()))
+                cut_rect(rect, problem.block(), problem.m(), problem.n())
             }
             Division::K { shares, .. } if shares[rank] == 0 => Region::default(),
             Division::K { .. } => Region::new(0..problem.m(), 0..problem.n()),

@@ -34,7 +34,8 @@ impl Plan {
     /// Returns the factors op(A) and op(B) for A and B as they are stored.
     pub fn operands<'a, T: Scalar>(
         &self,
-        (a, b): (&'a HeldMatrix<'a, T>, &'a HeldMatrix<'a, T>),
+        a: &'a HeldMatrix<'a, T>,
+        b: &'a HeldMatrix<'a, T>,
     ) -> [Operand<'a, T>; 2] {
         let [op_a, op_b] = self.problem.ops();
         [Operand::new(a, op_a), Operand::new(b, op_b)]

@@ -130,11 +130,11 @@ impl<'a, T: Scalar> Summa<'a, '_, '_, T> {
     ) -> Result<(), Error> {
         let (comm, part) = (self.comm, self.plan.k_part(index));
         let made;
-        let factors = match &mut self.factors {
+        let (a, b) = match &mut self.factors {
             FactorSource::Held(a, b) => (*a, *b),
             FactorSource::Made(make) => {
                 let start = Instant::now();
-                let accepted = make(&part).and_then(|made| accept_part(made, &part, comm.rank()));
+                let accepted = make(&part).and_then(|(a, b)| accept_part(a, b, &part, comm.rank()));
                 made = agree(comm, accepted)?;
                 self.times.parts_s += start.elapsed().as_secs_f64();
                 (&made.0, &made.1)
@@ -145,7 +145,7 @@ impl<'a, T: Scalar> Summa<'a, '_, '_, T> {
         let operands = StepOperands {
             comm,
             observer: self.observer,
-            factors: plan.operands(factors),
+            factors: plan.operands(a, b),
             first_step: self.steps.0,
         };
         let mut ahead = StepsAhead::new(&operands, plan, course);
@@ -502,7 +502,8 @@ impl<'s, 'a, 'o, T: Scalar> StepsAhead<'s, 'a, 'o, T> {
 
 /// Checks the matrices that were made for a part of k and returns them as matrices of their own.
 fn accept_part<T: Scalar>(
-    (a, b): (Matrix<T>, Matrix<T>),
+    a: Matrix<T>,
+    b: Matrix<T>,
     part: &PartOfK,
     rank: usize,
 ) -> Result<(Matrix<T>, Matrix<T>), Error> {

@@ -92,7 +92,8 @@ impl<T: Scalar> Exact<T> {
             self.seed,
             self.scalars,
             [&a, &b],
-            (self.expected.len(), self.cols),
+            self.expected.len(),
+            self.cols,
         )?;
         let alpha = self.scalars.alpha;
         if alpha == T::ZERO {

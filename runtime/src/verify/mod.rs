@@ -53,7 +53,8 @@ fn enter_factors<'c, T: Scalar>(
     seed: u64,
     scalars: Scalars<T>,
     [a, b]: [&Operand<'_, T>; 2],
-    (rows, cols): (usize, usize),
+    rows: usize,
+    cols: usize,
 ) -> Result<EnteredCall<'c>, Error> {
     let call = CollectiveCall::new(comm, name)
         .with("seed", &seed)

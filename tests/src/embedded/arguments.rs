@@ -113,7 +113,7 @@ fn refuse_foreign_plan(session: &mut Session, own: &Plan) {
     let execution = run.unwrap().execution;
     assert_refused(Report::gather(session, &plan, &execution, None), &words);
     let mut probe = Probe::begin(comm.as_ref(), SCALARS, &c, None, 7).unwrap();
-    let [wrong_a, wrong_b] = own.operands((&a, &b));
+    let [wrong_a, wrong_b] = own.operands(&a, &b);
     let swapped = [wrong_b, wrong_a];
     assert_refused(probe.add(comm.as_ref(), swapped), &["op(A) is 48×40"]);
 }

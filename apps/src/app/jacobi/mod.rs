@@ -163,7 +163,7 @@ fn reserve_solution(
     n: usize,
 ) -> Result<Option<OutputFile>, Error> {
     let path = arguments.out.as_deref();
-    path.map(|path| file::reserve(comm, path, (n, 1), ElementType::F64))
+    path.map(|path| file::reserve(comm, path, n, 1, ElementType::F64))
         .transpose()
 }
 

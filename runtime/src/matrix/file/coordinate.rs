@@ -39,7 +39,8 @@ impl CoordinateElements {
     pub fn new(
         lines: NumberedLines,
         banner: MarketBanner,
-        (rows, cols): (usize, usize),
+        rows: usize,
+        cols: usize,
         entries: usize,
     ) -> Self {
         Self {

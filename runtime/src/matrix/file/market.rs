@@ -49,7 +49,7 @@ pub(super) fn open_market<T: Scalar>(file: Rc<WatchedFile>) -> Result<OpenFile<T
     }
     let read_elements = match entries {
         Some(entries) => {
-            let mut elements = CoordinateElements::new(lines, banner, (rows, cols), entries);
+            let mut elements = CoordinateElements::new(lines, banner, rows, cols, entries);
             Box::new(move |out: &mut [T]| elements.read_next(out)) as ReadElements<T>
         }
         None => {

@@ -128,7 +128,8 @@ pub struct OutputFile {
 pub fn reserve(
     comm: &dyn Comm,
     path: &Path,
-    (rows, cols): (usize, usize),
+    rows: usize,
+    cols: usize,
     element: ElementType,
 ) -> Result<OutputFile, Error> {
     let _call = CollectiveCall::new(comm, "reserving an output file")
@@ -372,6 +373,6 @@ pub fn digest_file<T: Scalar>(path: &Path) -> Result<((usize, usize), Digest), E
 /// # Collective
 /// All ranks, with the same `path`.
 pub fn write<T: Scalar>(comm: &dyn Comm, path: &Path, matrix: &Matrix<T>) -> Result<Moved, Error> {
-    let shape = (matrix.spread().rows(), matrix.spread().cols());
-    reserve(comm, path, shape, T::TYPE)?.write(comm, matrix, matrix.digest())
+    let (rows, cols) = (matrix.spread().rows(), matrix.spread().cols());
+    reserve(comm, path, rows, cols, T::TYPE)?.write(comm, matrix, matrix.digest())
 }

@@ -121,11 +121,23 @@ impl BlockCyclic {
         &self,
         grid: &ProcessGrid,
     ) -> Result<[Vec<HeldLines>; 2], SpreadError> {
-        let rows = (self.rows, self.row_block, self.row_source, grid.rows);
-        let cols = (self.cols, self.col_block, self.col_source, grid.cols);
-        let rows_dealt = deal_indices(["MB_A", "RSRC_A", "IMB_A"], self.first_row_block, rows)?;
-        let cols_dealt = deal_indices(["NB_A", "CSRC_A", "INB_A"], self.first_col_block, cols)?;
-        Ok([rows_dealt, cols_dealt])
+        let rows = deal_indices(
+            ["MB_A", "RSRC_A", "IMB_A"],
+            self.rows,
+            self.row_block,
+            self.first_row_block,
+            self.row_source,
+            grid.rows,
+        )?;
+        let cols = deal_indices(
+            ["NB_A", "CSRC_A", "INB_A"],
+            self.cols,
+            self.col_block,
+            self.first_col_block,
+            self.col_source,
+            grid.cols,
+        )?;
+        Ok([rows, cols])
     }
 }
 
@@ -133,8 +145,11 @@ impl BlockCyclic {
 /// first block.
 fn deal_indices(
     fields: [&'static str; 3],
+    n: usize,
+    block: usize,
     first_block: usize,
-    (n, block, source, processes): (usize, usize, usize, usize),
+    source: usize,
+    processes: usize,
 ) -> Result<Vec<HeldLines>, SpreadError> {
     if block == 0 {
         return Err(SpreadError::Block { field: fields[0] });

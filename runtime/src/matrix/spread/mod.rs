@@ -106,7 +106,7 @@ impl Spread {
         Self::with_regions(
             rows,
             cols,
-            rects.map(|rect| cut_rect(rect, block, (rows, cols))),
+            rects.map(|rect| cut_rect(rect, block, rows, cols)),
         )
     }
 
@@ -392,12 +392,12 @@ impl Spread {
     }
 }
 
-/// Cuts a rectangle of a layout in `block×block` blocks from a matrix of `size` rows and columns. The last row and
-/// column of blocks may be cut short.
-pub(crate) fn cut_rect(rect: &Rect, block: usize, size: (usize, usize)) -> Region {
+/// Cuts a rectangle of a layout in `block×block` blocks from a `rows×cols` matrix. The last row and column of blocks may
+/// be cut short.
+pub(crate) fn cut_rect(rect: &Rect, block: usize, rows: usize, cols: usize) -> Region {
     Region::new(
-        cut_blocks(rect.row, rect.rows, block, size.0),
-        cut_blocks(rect.col, rect.cols, block, size.1),
+        cut_blocks(rect.row, rect.rows, block, rows),
+        cut_blocks(rect.col, rect.cols, block, cols),
     )
 }
 

@@ -176,7 +176,8 @@ impl<T: Scalar> Probe<T> {
             self.seed,
             self.scalars,
             [&a, &b],
-            (self.rows, self.groups.n_cols()),
+            self.rows,
+            self.groups.n_cols(),
         )?;
         self.k += b.rows();
         if self.scalars.alpha == T::ZERO {
