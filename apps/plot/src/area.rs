@@ -13,9 +13,14 @@ pub struct Area {
 }
 
 impl Area {
-    /// Returns the pixel of a point that is given as fractions of both axes.
-    pub fn place(&self, (x, y): (f64, f64)) -> (f64, f64) {
-        (self.left + x * self.width, self.bottom() - y * self.height)
+    /// Returns the pixel of a fraction of the horizontal axis.
+    pub fn x_at(&self, fraction: f64) -> f64 {
+        self.left + fraction * self.width
+    }
+
+    /// Returns the pixel of a fraction of the vertical axis.
+    pub fn y_at(&self, fraction: f64) -> f64 {
+        self.bottom() - fraction * self.height
     }
 
     /// Returns the area that many pixels below this one.
@@ -43,7 +48,7 @@ impl Area {
         let middle = self.left + self.width / 2.0;
         svg.text((middle, self.top - 14.0), Anchor::Middle, above);
         for (fraction, text) in x_ticks {
-            let (x, _) = self.place((*fraction, 0.0));
+            let x = self.x_at(*fraction);
             svg.grid_line((x, self.top), (x, self.bottom()));
             svg.text((x, self.bottom() + 18.0), Anchor::Middle, text);
         }
@@ -58,7 +63,7 @@ impl Area {
     /// Draws the numbers of the vertical axis, each with its line.
     pub fn draw_heights(&self, svg: &mut Svg, ticks: &[Tick]) {
         for (fraction, text) in ticks {
-            let (_, y) = self.place((0.0, *fraction));
+            let y = self.y_at(*fraction);
             svg.grid_line((self.left, y), (self.right(), y));
             svg.text((self.left - 8.0, y + 4.0), Anchor::End, text);
         }

@@ -68,7 +68,7 @@ impl BarPanel {
             let width = 0.84 * room / bars.len().max(1) as f64;
             for (index, bar) in bars.iter().enumerate() {
                 let x = left + 0.08 * room + width * index as f64;
-                bar.draw(svg, (x, width), area, axis);
+                bar.draw(svg, x, width, area, axis);
             }
         }
     }
@@ -76,15 +76,15 @@ impl BarPanel {
 
 impl Bar {
     /// Draws the bar into `width` pixels from `x` on.
-    fn draw(&self, svg: &mut Svg, (x, width): (f64, f64), area: &Area, axis: &LinearAxis) {
+    fn draw(&self, svg: &mut Svg, x: f64, width: f64, area: &Area, axis: &LinearAxis) {
         if !self.height.is_finite() {
             return;
         }
-        let [top, low, high] = [self.height, self.low, self.high]
-            .map(|value| area.place((0.0, axis.fraction(value))).1);
+        let [top, low, high] =
+            [self.height, self.low, self.high].map(|value| area.y_at(axis.fraction(value)));
         let size = (width * 0.9, area.bottom() - top);
         svg.rect((x, top), size, color::of_series(self.series));
-        svg.whisker(x + width * 0.45, (low, high), 0.0);
+        svg.whisker(x + width * 0.45, low, high, 0.0);
     }
 }
 

@@ -35,7 +35,12 @@ pub fn draw_log_log(title: &str, x_title: &str, y_title: &str, series: &[Series]
         let places: Vec<(f64, f64)> = series
             .points
             .iter()
-            .map(|point| AREA.place((x.fraction(point.0), y.fraction(point.1))))
+            .map(|point| {
+                (
+                    AREA.x_at(x.fraction(point.0)),
+                    AREA.y_at(y.fraction(point.1)),
+                )
+            })
             .collect();
         svg.polyline(&places, color, false);
         for &place in &places {

@@ -98,7 +98,11 @@ impl Plot {
         area.draw_frame(svg, titles, &x.ticks(), &y.ticks());
         let scale = Scale { area, x, y };
         for (index, curve) in self.curves.iter().enumerate() {
-            let points: Vec<_> = curve.points.iter().map(|&p| scale.place(p)).collect();
+            let points: Vec<_> = curve
+                .points
+                .iter()
+                .map(|&(x, y)| (scale.x_at(x), scale.y_at(y)))
+                .collect();
             let (x, y) = area.draw_legend_name(svg, index, &curve.name);
             let sample = [(x - 12.0, y), (x + 12.0, y)];
             for line in [&points[..], &sample] {
@@ -106,9 +110,9 @@ impl Plot {
             }
         }
         for mark in &self.marks {
-            let (x, y) = scale.place((mark.x, mark.y));
-            let [low, high] = [mark.low, mark.high].map(|end| scale.place((mark.x, end)).1);
-            svg.whisker(x, (low, high), 6.0);
+            let x = scale.x_at(mark.x);
+            let [y, low, high] = [mark.y, mark.low, mark.high].map(|value| scale.y_at(value));
+            svg.whisker(x, low, high, 6.0);
             svg.circle((x, y), 3.0, "black");
         }
         let middle = area.draw_legend_name(svg, self.curves.len(), "measured");
@@ -124,9 +128,14 @@ struct Scale<'a> {
 }
 
 impl Scale<'_> {
-    fn place(&self, (x, y): (f64, f64)) -> (f64, f64) {
-        let fractions = (self.x.fraction(x), self.y.fraction(y));
-        self.area.place(fractions)
+    /// Returns the pixel of a value to the right.
+    fn x_at(&self, value: f64) -> f64 {
+        self.area.x_at(self.x.fraction(value))
+    }
+
+    /// Returns the pixel of a value upwards.
+    fn y_at(&self, value: f64) -> f64 {
+        self.area.y_at(self.y.fraction(value))
     }
 }
 

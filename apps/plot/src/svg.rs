@@ -122,7 +122,7 @@ impl Svg {
     }
 
     /// Adds the vertical line of an interval at `x`, with ends of width `cap`.
-    pub fn whisker(&mut self, x: f64, (low, high): (f64, f64), cap: f64) {
+    pub fn whisker(&mut self, x: f64, low: f64, high: f64, cap: f64) {
         let left = x - cap / 2.0;
         self.add(format_args!(
             "<path d=\"M{x:.2} {low:.2}V{high:.2}M{left:.2} {low:.2}h{cap}M{left:.2} {high:.2}h{cap}\" stroke=\"#333\"/>"

@@ -27,11 +27,12 @@ pub fn draw_in_terminal(plot: &Plot) -> String {
     };
     for curve in plot.curves.iter().rev() {
         for pair in curve.points.windows(2) {
-            grid.draw_line(grid.place(pair[0]), grid.place(pair[1]), curve.symbol);
+            let [from, to] = [pair[0], pair[1]].map(|(x, y)| (grid.column_of(x), grid.row_of(y)));
+            grid.draw_line(from, to, curve.symbol);
         }
     }
     for mark in &plot.marks {
-        let (column, row) = grid.place((mark.x, mark.y));
+        let (column, row) = (grid.column_of(mark.x), grid.row_of(mark.y));
         grid.cells[row][column] = MARK;
     }
     let mut text = format!("{}\n{}\n", show_name(&plot.title), y.title(plot.y_name));
@@ -56,14 +57,17 @@ struct CharGrid {
 }
 
 impl CharGrid {
-    /// Returns the column and the row of a point.
-    fn place(&self, point: (f64, f64)) -> (usize, usize) {
-        (
-            nearest_cell(self.x.fraction(point.0), WIDTH),
-            HEIGHT - 1 - nearest_cell(self.y.fraction(point.1), HEIGHT),
-        )
+    /// Returns the column of a value to the right.
+    fn column_of(&self, x: f64) -> usize {
+        nearest_cell(self.x.fraction(x), WIDTH)
     }
 
+    /// Returns the row of a value upwards.
+    fn row_of(&self, y: f64) -> usize {
+        HEIGHT - 1 - nearest_cell(self.y.fraction(y), HEIGHT)
+    }
+
+    /// Draws a line between two cells, each with its column and its row.
     fn draw_line(&mut self, from: (usize, usize), to: (usize, usize), symbol: char) {
         let steps = from.0.abs_diff(to.0).max(from.1.abs_diff(to.1)).max(1);
         for step in 0..=steps {
@@ -77,7 +81,7 @@ impl CharGrid {
     fn with_axes(&self) -> String {
         let mut labels = vec![String::new(); HEIGHT];
         for (value, text) in self.y.numbers() {
-            labels[self.place((0.0, value)).1] = text;
+            labels[self.row_of(value)] = text;
         }
         let mut lines = String::new();
         for (row, label) in self.cells.iter().zip(&labels) {
@@ -94,7 +98,7 @@ impl CharGrid {
         // A number ends at its place and must not reach the one before.
         let mut below = String::new();
         for (value, text) in self.x.numbers() {
-            let column = self.place((value, 0.0)).0;
+            let column = self.column_of(value);
             rule[column] = '┬';
             let end = MARGIN + 2 + column;
             let used = below.chars().count();
