@@ -219,9 +219,7 @@ fn escape_by(text: &str, write: fn(char, &mut String)) -> Cow<'_, str> {
 }
 
 /// Returns the path that an option gives, with the option's name.
-pub fn name_path<'a>(
-    (option, path): (&'a str, &'a Option<PathBuf>),
-) -> Option<(&'a str, &'a Path)> {
+pub fn name_path<'a>(option: &'a str, path: &'a Option<PathBuf>) -> Option<(&'a str, &'a Path)> {
     path.as_deref().map(|path| (option, path))
 }
 

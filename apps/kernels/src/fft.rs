@@ -64,8 +64,8 @@ impl Kernel for FftRows {
     fn initialize(&mut self, d: u64) -> Result<(), KernelError> {
         let (rows, width) = (count_units(d)?, self.parameters.width);
         let mut memory = MemoryCount::new(self.parameters.memory_bytes);
-        self.rows = memory.fill((rows, width), |at| Complex64::new(make_element(at), 0.0))?;
-        self.transformed = memory.fill((rows, width), |_| Complex64::default())?;
+        self.rows = memory.fill(rows, width, |at| Complex64::new(make_element(at), 0.0))?;
+        self.transformed = memory.fill(rows, width, |_| Complex64::default())?;
         Ok(())
     }
 

@@ -38,7 +38,7 @@ impl Kernel for Jacobi {
     fn initialize(&mut self, d: u64) -> Result<(), KernelError> {
         let width = self.rows.width();
         let mut memory = (self.rows).fill(d, |row, col| make_dominant(row, col, width), |_| 0.0)?;
-        self.b = memory.fill((self.rows.y.len(), 1), make_element)?;
+        self.b = memory.fill(self.rows.y.len(), 1, make_element)?;
         Ok(())
     }
 

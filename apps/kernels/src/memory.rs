@@ -17,7 +17,8 @@ impl MemoryCount {
     /// [`KernelError::NoMemory`] if they do not fit.
     pub fn fill<T>(
         &mut self,
-        (rows, cols): (usize, usize),
+        rows: usize,
+        cols: usize,
         element: impl FnMut(usize) -> T,
     ) -> Result<Vec<T>, KernelError> {
         let count = rows.checked_mul(cols).ok_or(KernelError::NoMemory)?;

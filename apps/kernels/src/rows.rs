@@ -50,11 +50,11 @@ impl DenseRows {
     ) -> Result<MemoryCount, KernelError> {
         let (rows, width) = (count_units(d)?, self.width());
         let mut memory = MemoryCount::new(self.parameters.memory_bytes);
-        self.a = memory.fill((rows, width), |at| {
+        self.a = memory.fill(rows, width, |at| {
             element(at / width, at % width).unwrap_or_else(|| make_element(at))
         })?;
-        self.x = memory.fill((width, 1), unknown)?;
-        self.y = memory.fill((rows, 1), |_| 0.0)?;
+        self.x = memory.fill(width, 1, unknown)?;
+        self.y = memory.fill(rows, 1, |_| 0.0)?;
         Ok(memory)
     }
 

@@ -109,11 +109,11 @@ impl<P: Multiply> Kernel for Update<P> {
         self.data = Some(UpdateData {
             rows,
             cols,
-            a: memory.fill((rows, cols), make_element)?,
-            b: memory.fill((rows, cols), make_element)?,
-            c: memory.fill((rows, cols), |_| 0.0)?,
-            pivot_column: memory.fill((rows, block), |_| 0.0)?,
-            pivot_row: memory.fill((block, cols), |_| 0.0)?,
+            a: memory.fill(rows, cols, make_element)?,
+            b: memory.fill(rows, cols, make_element)?,
+            c: memory.fill(rows, cols, |_| 0.0)?,
+            pivot_column: memory.fill(rows, block, |_| 0.0)?,
+            pivot_row: memory.fill(block, cols, |_| 0.0)?,
         });
         Ok(())
     }

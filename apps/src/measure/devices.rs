@@ -1,7 +1,7 @@
 //! The kernel `mxm`: the update of a part of C on every device of the job, as multiplications run it, or on each device while
 //! the others of its host are idle.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
 use clap::Args;
@@ -23,6 +23,7 @@ use super::part::{MeasuredWork, OpenWork, PartEnd, PartUnits, Size, describe_rep
 use crate::choices::NodeArguments;
 use crate::named_values::name_all;
 use crate::numbers::parse_whole;
+use crate::output::name_path;
 
 /// The devices of the kernel mxm.
 #[derive(Args)]
@@ -68,9 +69,9 @@ struct DeviceWork<T> {
 }
 
 impl DeviceArguments {
-    /// The file of the devices, with the name of its option.
-    pub fn platform(&self) -> (&'static str, &Option<PathBuf>) {
-        ("--platform", &self.node.platform)
+    /// Returns the file of the devices, with the name of its option.
+    pub fn name_platform(&self) -> Option<(&str, &Path)> {
+        name_path("--platform", &self.node.platform)
     }
 
     /// Returns the first option that is given and only for devices.

@@ -334,8 +334,8 @@ impl MeasureArguments {
         });
         let points: Vec<(String, &Path)> = points.collect();
         let points = points.iter().map(|(option, path)| (option.as_str(), *path));
-        let svg = name_path(("--svg", &self.svg));
-        check_distinct(name_path(self.devices.platform()), points.chain(svg))?;
+        let svg = name_path("--svg", &self.svg);
+        check_distinct(self.devices.name_platform(), points.chain(svg))?;
         output::create_file(self.svg.as_deref())
     }
 }

@@ -328,23 +328,25 @@ fn free_factors<T: Element>(a: Matrix<T>, b: Matrix<T>) {
 /// Checks that no file is given twice.
 fn check_files(comm: &dyn Comm, arguments: &MxmArguments) -> Result<(), Error> {
     let inputs = [
-        ("--a", &arguments.a),
-        ("--b", &arguments.b),
-        ("--c", &arguments.c),
-        ("--platform", &arguments.node.platform),
-        ("--load-plan", &arguments.load_plan),
-        ("--replay", &arguments.replay),
+        name_path("--a", &arguments.a),
+        name_path("--b", &arguments.b),
+        name_path("--c", &arguments.c),
+        name_path("--platform", &arguments.node.platform),
+        name_path("--load-plan", &arguments.load_plan),
+        name_path("--replay", &arguments.replay),
     ];
     let outputs = [
-        ("--out", &arguments.out),
-        ("--report", &arguments.report),
-        ("--save-plan", &arguments.save_plan),
-        ("--record", &arguments.record),
-        ("--trace", &arguments.trace),
+        name_path("--out", &arguments.out),
+        name_path("--report", &arguments.report),
+        name_path("--save-plan", &arguments.save_plan),
+        name_path("--record", &arguments.record),
+        name_path("--trace", &arguments.trace),
     ];
-    let inputs = inputs.into_iter().filter_map(name_path);
-    let outputs = outputs.into_iter().filter_map(name_path);
-    check_paths(comm, inputs, outputs)
+    check_paths(
+        comm,
+        inputs.into_iter().flatten(),
+        outputs.into_iter().flatten(),
+    )
 }
 
 /// The files of the results, created before the work.

@@ -65,8 +65,8 @@ impl TopologyArguments {
     }
 
     fn create_svg(&self) -> Result<Option<PartialFile>, Error> {
-        let [file, svg] = [("--file", &self.file), ("--svg", &self.svg)].map(name_path);
-        check_distinct(file, svg)?;
+        let svg = name_path("--svg", &self.svg);
+        check_distinct(name_path("--file", &self.file), svg)?;
         output::create_file(self.svg.as_deref())
     }
 }

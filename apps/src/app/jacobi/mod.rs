@@ -138,13 +138,19 @@ impl JacobiArguments {
 /// Checks that no file is given twice.
 fn check_files(comm: &dyn Comm, arguments: &JacobiArguments) -> Result<(), Error> {
     let inputs = [
-        ("--a", &arguments.system.a),
-        ("--b", &arguments.system.b),
-        ("--platform", &arguments.platform),
+        name_path("--a", &arguments.system.a),
+        name_path("--b", &arguments.system.b),
+        name_path("--platform", &arguments.platform),
     ];
-    let outputs = [("--out", &arguments.out), ("--trace", &arguments.trace)];
-    let inputs = inputs.into_iter().filter_map(name_path);
-    check_paths(comm, inputs, outputs.into_iter().filter_map(name_path))
+    let outputs = [
+        name_path("--out", &arguments.out),
+        name_path("--trace", &arguments.trace),
+    ];
+    check_paths(
+        comm,
+        inputs.into_iter().flatten(),
+        outputs.into_iter().flatten(),
+    )
 }
 
 /// Takes the pace of this rank's node from the platform file; without one, binds the rank to a core of its own.

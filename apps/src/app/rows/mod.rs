@@ -42,7 +42,7 @@ pub fn run<A: RowApplication>(
     arguments.check(comm.size()).map_err(Failure::input)?;
     let models = arguments.models.iter();
     let models = models.map(|path| ("--models", path.as_path()));
-    check_paths(comm, models, name_path(("--trace", &arguments.trace)))?;
+    check_paths(comm, models, name_path("--trace", &arguments.trace))?;
     let trace = RunTrace::begin(comm, arguments.trace.as_deref(), start)?;
     let tracer = Tracer::of(trace.as_ref());
     tracer.set_core();

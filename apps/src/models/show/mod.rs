@@ -143,7 +143,7 @@ pub fn run(arguments: &ShowArguments) -> Result<Answer, Failure> {
         return Err(Failure::input(reason));
     }
     let inputs = files.iter().map(|path| ("FILE", *path));
-    check_distinct(inputs, name_path(("--svg", &arguments.svg)))?;
+    check_distinct(inputs, name_path("--svg", &arguments.svg))?;
     let svg = output::create_file(arguments.svg.as_deref())?;
     let mut stored = read_stored(&stored)?.into_iter();
     let mut models = Vec::new();
