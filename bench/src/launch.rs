@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
+use anyhow::Context as _;
+
 use crate::process::{path_variable, run_program, run_within};
 use crate::report::MxmReport;
 
@@ -69,7 +71,9 @@ impl MxmLauncher {
         command.envs(variables.iter().copied());
         command.arg(&self.isochron).args(["mxm", "--json"]);
         command.args(arguments);
-        MxmReport::of_run(run_within(&mut command, limit)?, &command)
+        let (output, errors) = run_within(&mut command, limit)?;
+        let report = MxmReport::parse(&output).with_context(|| format!("{command:?}"))?;
+        Ok((report, errors))
     }
 
     /// Adds `isochron` with these arguments to a command that starts ranks.

@@ -1,7 +1,5 @@
 //! The report of `isochron mxm`, as far as campaigns read it.
 
-use std::process::Command;
-
 use anyhow::{Context as _, ensure};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -105,18 +103,6 @@ impl MxmReport {
         let report: Self = serde_json::from_str(text).context("the report")?;
         ensure!(report.verified == Some(true), "the result is not verified");
         Ok(report)
-    }
-
-    /// Parses what a command wrote to standard output; returns the report and standard error.
-    ///
-    /// # Errors
-    /// As those of [`parse`](Self::parse).
-    pub fn of_run(
-        (output, errors): (String, String),
-        command: &Command,
-    ) -> anyhow::Result<(Self, String)> {
-        let report = Self::parse(&output).with_context(|| format!("{command:?}"))?;
-        Ok((report, errors))
     }
 
     /// Returns the multiplication's time over the ideal one.

@@ -166,7 +166,7 @@ impl SizeSamples {
         size: usize,
     ) -> anyhow::Result<Self> {
         let folder = std::env::temp_dir().join(format!("isochron-hpopta-{}", std::process::id()));
-        let samples = measure_in(&folder, launcher, effort, (application, size));
+        let samples = measure_in(&folder, launcher, effort, application, size);
         // What was measured does not depend on the end of the folder.
         let _ = std::fs::remove_dir_all(&folder);
         samples
@@ -234,7 +234,8 @@ fn measure_in(
     folder: &Path,
     launcher: &MxmLauncher,
     effort: &Effort,
-    (application, size): (Application, usize),
+    application: Application,
+    size: usize,
 ) -> anyhow::Result<SizeSamples> {
     let words: Vec<String> = format!("app {application} --json --size {size}")
         .split(' ')

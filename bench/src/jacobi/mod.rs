@@ -122,10 +122,10 @@ fn measure(arguments: &JacobiCampaignArguments) -> anyhow::Result<JacobiResults>
         });
     }
     let speedups = if arguments.quick {
-        SpeedupSamples::measure(&launcher, (CLIFF, 4), (1, 8), &[1024, 2816])?
+        SpeedupSamples::measure(&launcher, CLIFF, 4, 1, 8, &[1024, 2816])?
     } else {
-        let nodes = (trial::SIXTEEN, 16);
-        SpeedupSamples::measure(&launcher, nodes, (rounds, iterations), &arguments.sizes)?
+        let sizes = &arguments.sizes;
+        SpeedupSamples::measure(&launcher, trial::SIXTEEN, 16, rounds, iterations, sizes)?
     };
     Ok(JacobiResults {
         origin: Origin::new(command),

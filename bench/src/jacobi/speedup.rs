@@ -43,8 +43,10 @@ impl SpeedupSamples {
     /// If a run fails.
     pub fn measure(
         launcher: &MxmLauncher,
-        (platform, ranks): (&str, usize),
-        (rounds, iterations): (usize, usize),
+        platform: &str,
+        ranks: usize,
+        rounds: usize,
+        iterations: usize,
         sizes: &[usize],
     ) -> anyhow::Result<Self> {
         let mut samples = Vec::new();

@@ -1,5 +1,7 @@
 //! A run on a made-up cluster: what a contender sees of it, and what it pays.
 
+use std::ops::Range;
+
 use isochron_devices::MeasureConfig;
 use isochron_hierarchy::layout::{Layout, Rect};
 use isochron_hierarchy::predict::{Links, Traffic};
@@ -214,8 +216,14 @@ fn count_shared(rects: &[Rect], others: &[Rect]) -> Vec<Traffic> {
             .take_while(|(_, other)| other.col < rect.col + rect.cols)
             .filter(|(other, _)| *other != node)
         {
-            let rows = overlap((rect.row, rect.rows), (other.row, other.rows));
-            let cols = overlap((rect.col, rect.cols), (other.col, other.cols));
+            let rows = overlap(
+                rect.row..rect.row + rect.rows,
+                other.row..other.row + other.rows,
+            );
+            let cols = overlap(
+                rect.col..rect.col + rect.cols,
+                other.col..other.col + other.cols,
+            );
             if rows * cols > 0 {
                 traffic.elements += (rows * cols) as f64 * BLOCK * BLOCK;
                 traffic.messages += 1.0;
@@ -225,9 +233,9 @@ fn count_shared(rects: &[Rect], others: &[Rect]) -> Vec<Traffic> {
     nodes
 }
 
-/// Returns the length that two ranges, each with its start and length, have in common.
-fn overlap(a: (u64, u64), b: (u64, u64)) -> u64 {
-    (a.0 + a.1).min(b.0 + b.1).saturating_sub(a.0.max(b.0))
+/// Returns the length that two ranges have in common.
+fn overlap(a: Range<u64>, b: Range<u64>) -> u64 {
+    a.end.min(b.end).saturating_sub(a.start.max(b.start))
 }
 
 #[cfg(test)]
