@@ -157,7 +157,7 @@ impl Campaign {
     }
 
     /// Lists the figures of a point that decide when it has ended, by the rounds before `round`. These are the value of a single
-    /// contender, or the ratios to the first one, and those of the goals.
+    /// contender, or the ratios to the first one, with the values that are not compared, and the figures of the goals.
     fn list_figures(
         &self,
         history: &History,
@@ -171,7 +171,13 @@ impl Campaign {
         let mut figures: Vec<_> = if has_reference && run.len() > 1 {
             run[1..]
                 .iter()
-                .map(|&cell| self.find_ratio(history, cell, round))
+                .map(|&cell| {
+                    if self.is_compared(cell) {
+                        self.find_ratio(history, cell, round)
+                    } else {
+                        self.find_value(history, cell, round)
+                    }
+                })
                 .collect()
         } else {
             run.iter()
@@ -198,13 +204,23 @@ impl Campaign {
         MedianInterval::of(values, self.repeat.confidence)
     }
 
-    /// Returns the median of the ratio of a contender's value to the first contender's, within each round before `round`.
+    /// Returns `true` if a contender is compared with the first one: its value is better in the same direction. A speed beside
+    /// times stands alone.
+    fn is_compared(&self, cell: Cell) -> bool {
+        cell.contender > 0 && self.contender_of(cell).better == self.contenders[0].better
+    }
+
+    /// Returns the median of the ratio of a contender's value to the first contender's, within each round before `round`;
+    /// `None` if they are not compared.
     pub(crate) fn find_ratio(
         &self,
         history: &History,
         cell: Cell,
         round: u32,
     ) -> Option<MedianInterval> {
+        if !self.is_compared(cell) {
+            return None;
+        }
         let first = Cell {
             contender: 0,
             ..cell

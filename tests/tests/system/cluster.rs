@@ -1,5 +1,7 @@
 //! Ranks on several emulated hosts, over TCP.
 
+use std::process::Command;
+
 use isochron_cluster::{EmulatedCluster, MpiFamily, MpiLauncher, Spec};
 use isochron_tests::launch::{HANGS, Mpi, Running, cluster_program, libraries, run};
 use serde_json::Value;
@@ -146,6 +148,48 @@ fn a_platform_file_and_a_balance_are_of_both_hosts() {
     let units = found["ranks"].as_array().expect("ranks").iter();
     let units = units.map(|rank| rank["units"].as_u64().expect("units"));
     assert_eq!(units.sum::<u64>(), 301, "{found}");
+}
+
+#[test]
+fn a_campaign_tells_how_its_hosts_differ() {
+    let mut spec = spec("campaign", 2, "1gbit", "100us");
+    spec.quotas = ["none", "50%"]
+        .map(|text| text.parse().expect("a quota"))
+        .into();
+    let Some(cluster) = EmulatedCluster::bring_up_for_test(&cluster_program(), &spec) else {
+        return;
+    };
+    let [mpi, _] = libraries();
+    let mpirun = cluster
+        .mpirun_command(&launcher(&mpi, MpiFamily::OpenMpi), &[1, 1])
+        .expect("a rank a host");
+    let words = [mpirun.get_program()].into_iter().chain(mpirun.get_args());
+    let launch = words.map(|word| format!("'{}' ", word.display()));
+    let text = format!(
+        "name = \"hosts\"\n[[contender]]\nname = \"multiplies\"\nlaunch = \"{}\"\n\
+         command = \"'{}' mxm --size 64 --store none --quiet\"\n[repeat]\nmin = 1\nmax = 1\nagain = 0\n",
+        launch.collect::<String>(),
+        mpi.isochron.display()
+    );
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("hosts.toml");
+    std::fs::write(&file, text).expect("a writable folder");
+    let results = folder.path().join("results");
+    let mut command = Command::new(&mpi.isochron);
+    command.args(["campaign", "run"]).arg(&file);
+    command.arg("--dir").arg(&results);
+    run(command, HANGS).success();
+    let environments = std::fs::read_dir(results.join("env")).expect("environments");
+    let [environment] = &environments.flatten().collect::<Vec<_>>()[..] else {
+        panic!("not one environment");
+    };
+    let facts = std::fs::read(environment.path()).expect("a description");
+    let facts: Value = serde_json::from_slice(&facts).expect("a description");
+    assert_eq!(facts["hosts"], "iso-1 iso-2");
+    assert_eq!(
+        facts["unlike_hosts"],
+        serde_json::json!({"iso-2": {"cpu quota_cores": 0.5}})
+    );
 }
 
 /// The launcher alone: a job of MPICH as Debian builds it may hang in MPI_Finalize wherever its ranks talk over TCP,

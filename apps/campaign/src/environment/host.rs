@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use isochron_devices::internal::cpu_quota_cores;
 use serde_json::{Map, Value, json};
 
 use crate::gpus::Gpus;
@@ -32,6 +33,7 @@ pub(super) fn describe_this_host() -> Map<String, Value> {
     let mut facts = HostFiles { root }.describe();
     facts.insert("host".to_owned(), host_name().into());
     facts.insert("gpus".to_owned(), Gpus::open().describe());
+    facts["cpu"]["quota_cores"] = cpu_quota_cores().into();
     facts
 }
 
@@ -76,7 +78,7 @@ impl HostFiles<'_> {
         Some(words.collect::<Vec<_>>().join(" "))
     }
 
-    fn describe_cpu(&self, group: &str) -> Value {
+    fn describe_cpu(&self) -> Value {
         let cpus = "sys/devices/system/cpu";
         let governors: BTreeSet<String> = list_numbered(&self.root.join(cpus), "cpu")
             .into_iter()
@@ -91,7 +93,6 @@ impl HostFiles<'_> {
             "max_khz": self.read(&format!("{cpus}/cpu0/cpufreq/scaling_max_freq")),
             "boost": self.read(&format!("{cpus}/cpufreq/boost")),
             "no_turbo": self.read(&format!("{cpus}/intel_pstate/no_turbo")),
-            "quota": self.read(&format!("{group}/cpu.max")),
             "smt": self.read(&format!("{cpus}/smt/control")),
         })
     }
@@ -117,7 +118,7 @@ impl HostFiles<'_> {
         let group = group.as_deref().and_then(|line| line.strip_prefix("0::/"));
         let group = format!("sys/fs/cgroup/{}", group.unwrap_or_default());
         let facts = [
-            ("cpu", self.describe_cpu(&group)),
+            ("cpu", self.describe_cpu()),
             ("numa", self.describe_numa()),
             ("memory", self.read_field("proc/meminfo", "MemTotal").into()),
             (
@@ -187,7 +188,6 @@ mod tests {
                 "Node 0 MemTotal:   900 kB\n",
             ),
             ("proc/self/cgroup", "0::/job\n"),
-            ("sys/fs/cgroup/job/cpu.max", "200000 100000\n"),
             ("etc/os-release", "NAME=x\nPRETTY_NAME=\"A System 1\"\n"),
         ] {
             let file = root.path().join(path);
@@ -209,7 +209,6 @@ mod tests {
             facts["numa"]["node0"],
             json!({"cores": "0-1", "memory": "900 kB"})
         );
-        assert_eq!(facts["cpu"]["quota"], "200000 100000");
         assert_eq!(facts["memory"], "1000 kB");
         assert_eq!(facts["system"], "A System 1");
         assert_eq!(facts["kernel"], Value::Null);

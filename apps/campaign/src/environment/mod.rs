@@ -237,11 +237,11 @@ mod tests {
 
     #[test]
     fn differences_are_named_by_their_places() {
-        let first = json!({"kernel": "6.1", "cpu": {"quota": null, "cores": "0-3"}, "programs": {"/a": {"sha256": "1"}}});
+        let first = json!({"kernel": "6.1", "cpu": {"quota_cores": null, "cores": "0-3"}, "programs": {"/a": {"sha256": "1"}}});
         let second =
-            json!({"kernel": "6.1", "cpu": {"quota": "max", "cores": "0-3"}, "programs": {}});
+            json!({"kernel": "6.1", "cpu": {"quota_cores": 0.5, "cores": "0-3"}, "programs": {}});
         let expected = [
-            ("cpu quota".to_owned(), Value::Null, json!("max")),
+            ("cpu quota_cores".to_owned(), Value::Null, json!(0.5)),
             ("programs /a sha256".to_owned(), json!("1"), Value::Null),
         ];
         assert_eq!(list_differences(&first, &second), expected);

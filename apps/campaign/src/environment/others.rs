@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -14,8 +15,8 @@ use crate::file::{Campaign, CommandLine};
 use crate::folder::replace_file;
 use crate::process::run_process;
 
-/// Start of the name of the folder, within the campaign's, where hosts describe themselves.
-const HOSTS: &str = ".hosts";
+/// Name of the folder, within the campaign's, where hosts describe themselves. Only the engine that holds the campaign uses it.
+const HOSTS: &str = ".isochron-hosts";
 
 /// Time that all launchers together have to start the programs that describe their hosts.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -97,13 +98,23 @@ impl OtherHosts {
         let launchers: BTreeMap<String, CommandLine> =
             launchers.map(|line| (line.describe(), line)).collect();
         let start = Instant::now();
-        // A folder of each launcher's own: whatever else is there belongs to the user.
-        let own = format!("{HOSTS}-{}-{}", host_name(), std::process::id());
+        let own = folder.join(HOSTS);
+        // A killed engine leaves its folder, whose facts may be old.
+        let emptied = fs::remove_dir_all(&own)
+            .or_else(|error| match error.kind() {
+                io::ErrorKind::NotFound => Ok(()),
+                _ => Err(error),
+            })
+            .and_then(|()| fs::create_dir(&own));
+        if let Err(error) = emptied {
+            found.failed.push(format!("{}: {error}", own.display()));
+            return found;
+        }
         for (number, (name, mut line)) in launchers.into_iter().enumerate() {
             if stop.load(Ordering::Relaxed) {
                 break;
             }
-            let shared = folder.join(format!("{own}-{number}"));
+            let shared = own.join(number.to_string());
             if let Err(error) = fs::create_dir(&shared) {
                 found.failed.push(format!("{name}: {error}"));
                 continue;
@@ -122,8 +133,8 @@ impl OtherHosts {
                     found.note_host(&shared, host);
                 }
             }
-            let _ = fs::remove_dir_all(&shared);
         }
+        let _ = fs::remove_dir_all(&own);
         found
     }
 
@@ -258,8 +269,9 @@ mod tests {
         write("hosts.toml", &text);
         let campaign = Campaign::read(&folder.path().join("hosts.toml")).unwrap();
         let results = folder.path().join("results");
-        // A folder of the user.
+        // A folder of the user, and what a killed engine left.
         fs::create_dir_all(results.join("hosts")).unwrap();
+        fs::create_dir_all(results.join(HOSTS).join("0")).unwrap();
         let describer = ["sh", "describe.sh"].map(str::to_owned);
         let found = OtherHosts::find(&campaign, &results, &describer, &AtomicBool::new(false));
         let left: Vec<_> = fs::read_dir(&results).unwrap().flatten().collect();
@@ -339,6 +351,7 @@ mod tests {
         let facts = fs::read(find_file(folder.path(), name)).unwrap();
         let facts: Value = serde_json::from_slice(&facts).unwrap();
         assert_eq!(facts["host"], name);
+        assert!(facts["cpu"].get("quota_cores").is_some(), "{facts}");
         let line = describe_host(Path::new("/no/such/folder"));
         assert_eq!(line, format!("isochron.host {name}"));
     }

@@ -283,11 +283,7 @@ impl ReportRow {
         {
             results.entry(name).or_default().push(value);
         }
-        let ratio = if cell.contender > 0 {
-            campaign.find_ratio(history, cell, rounds)
-        } else {
-            None
-        };
+        let ratio = campaign.find_ratio(history, cell, rounds);
         let command = contender
             .make_command(&point.parameters, &tuned)
             .map(|line| line.describe());

@@ -133,6 +133,40 @@ fn every_contender_runs_every_point_once_a_round_until_the_intervals_are_narrow(
     assert_eq!(trial.lines().len(), 24);
 }
 
+/// A speed beside a time.
+const SPEED: &str = r#"
+[[contender]]
+name = "time"
+command = "echo 10"
+result = { regex = '(?P<wall_s>[0-9]+)' }
+[[contender]]
+name = "speed"
+command = "echo 5"
+result = { regex = '(?P<speed>[0-9]+)' }
+better = "more"
+[repeat]
+min = 2
+max = 8
+again = 0
+"#;
+
+#[test]
+fn a_speed_beside_times_is_compared_with_nothing() {
+    let trial = Trial::new(SPEED);
+    trial.run().unwrap();
+    let report = Report::read(&trial.results()).unwrap();
+    let speed = &report.rows[1];
+    assert_eq!((speed.ratio, speed.standing), (None, None));
+    // Its own interval ends the point.
+    assert_eq!(
+        (speed.value.unwrap().n, speed.end),
+        (6, Some(PointEnd::Precise))
+    );
+    let text = report.format_markdown();
+    let row = "| speed | `speed` | 6 | 5.000 (5.000 to 5.000) | - | precise |";
+    assert!(text.contains(row), "{text}");
+}
+
 #[test]
 fn documents_are_kept_where_the_file_says_so() {
     let trial = Trial::new(&TWO.replacen("result", "keep = true\nresult", 1));

@@ -181,15 +181,15 @@ impl Report {
         tiles
     }
 
-    /// Counts the points at which each contender is better or worse than the reference.
+    /// Counts the points at which each contender that is compared with the reference is better or worse.
     fn tally_standings(&self) -> Vec<Tally> {
         let mut tallies: Vec<Tally> = Vec::new();
+        let is_reference = |row: &&ReportRow| self.reference.as_ref() == Some(&row.contender);
+        let Some(reference) = self.rows.iter().find(is_reference) else {
+            return tallies;
+        };
         for row in &self.rows {
-            if self
-                .reference
-                .as_ref()
-                .is_none_or(|it| *it == row.contender)
-            {
+            if row.contender == reference.contender || row.better != reference.better {
                 continue;
             }
             let known = tallies.iter().position(|tally| tally.name == row.contender);

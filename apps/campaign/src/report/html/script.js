@@ -375,8 +375,7 @@ function addRatios() {
   let order = "file";
   const controls = [];
   addChoice(controls, "Order", [["file", "of the file"], ["ratio", "by ratio"]], order, (value) => { order = value; figure.redraw(); });
-  const isLessBetter = data.rows.filter((row) => row.ratio).every((row) => row.better === "less");
-  const isMoreBetter = data.rows.filter((row) => row.ratio).every((row) => row.better === "more");
+  const isLessBetter = data.rows.find((row) => row.ratio).better === "less";
   const figure = addFigure({
     id: "ratios", title: "Ratios", controls, hint: `Each contender's value over that of ${data.reference}, within a round. A bar that crosses the line at 1 shows no clear difference.`,
     draw(all, width) {
@@ -396,9 +395,7 @@ function addRatios() {
       const x = makeScale([1, ...points.flatMap((point) => byPoint.get(point).flatMap((row) => [row.ratio.median, row.ratio.low, row.ratio.high]))], left + 8, width - 12, { log: true, most: width / 90 });
       for (const tick of x.ticks) picture.append(svg("path", { class: "grid", d: `M${x.at(tick)} ${head - 6}V${height - 10}` }), svg("text", { class: "middle", x: x.at(tick), y: head - 11 }, brief(tick)));
       picture.append(svg("path", { class: "unit", d: `M${x.at(1)} ${head - 6}V${height - 10}` }));
-      if (isLessBetter || isMoreBetter) {
-        picture.append(svg("text", { class: "end strong", x: x.at(1) - 8, y: 12 }, isLessBetter ? "← better" : "← worse"), svg("text", { class: "strong", x: x.at(1) + 8, y: 12 }, isLessBetter ? "worse →" : "better →"));
-      }
+      picture.append(svg("text", { class: "end strong", x: x.at(1) - 8, y: 12 }, isLessBetter ? "← better" : "← worse"), svg("text", { class: "strong", x: x.at(1) + 8, y: 12 }, isLessBetter ? "worse →" : "better →"));
       let y = head;
       for (const point of points) {
         const lanesHere = byPoint.get(point);

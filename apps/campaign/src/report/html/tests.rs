@@ -219,15 +219,21 @@ fn environments_come_in_the_order_of_their_use() {
 
 #[test]
 fn verdicts_and_goals_are_counted() {
-    let mut report = make_report(3, &["one", "two"]);
-    report.rows[3].standing = Some(Standing::Worse);
-    report.rows[5].standing = None;
+    let mut report = make_report(3, &["one", "two", "time"]);
+    report.rows[4].standing = Some(Standing::Worse);
+    report.rows[7].standing = None;
+    // It is better in the other direction.
+    for row in report.rows.iter_mut().skip(2).step_by(3) {
+        row.better = Better::Less;
+        row.ratio = None;
+        row.standing = None;
+    }
     for (size, outcome) in [GoalOutcome::Met, GoalOutcome::Met, GoalOutcome::Unclear]
         .into_iter()
         .enumerate()
     {
         report.goals.push(GoalRow {
-            parameters: report.rows[2 * size].parameters.clone(),
+            parameters: report.rows[3 * size].parameters.clone(),
             goal: "two / one at least 1".to_owned(),
             ratio: Some(interval(1.0 + size as f64)),
             outcome,
