@@ -19,12 +19,13 @@ pub const ISOCHRON_AND_CASES: &str = "--workspace --bin isochron --bin isochron-
 /// Makes the program obey the variables by which tests inject faults. Bundles, wheels and what is installed are built without.
 pub const TEST_HOOKS: &str = "--features isochron-cli/test-hooks";
 /// Our packages that do not use MPI, each after `isochron-`: their products are the same with every MPI library.
-const WITHOUT_MPI: [&str; 9] = [
+const WITHOUT_MPI: [&str; 10] = [
     "hierarchy",
     "kernel",
     "kernels",
     "devices",
     "core",
+    "campaign",
     "command",
     "plot",
     "bench",

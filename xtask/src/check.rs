@@ -16,7 +16,7 @@ use crate::workspace::Workspace;
 ///
 /// Clippy checks in release, as the tests are built, so that build scripts and macros are compiled once. The dependency
 /// rules may allow an edge of the design that no crate uses yet. The program `isochron` would overwrite the pages of
-/// the library of the same name. Without MPI only the packages are checked again that have it as a feature: those that always
+/// the library of the same name. Without MPI only the libraries and the test of C are checked again that have it as a feature: packages that always
 /// use it, if only in tests, are left out. They are not built, since their libraries would overwrite those with MPI.
 const CHECKS: [(&str, &str); 5] = [
     ("formatting", "fmt --all --check"),
@@ -27,7 +27,7 @@ const CHECKS: [(&str, &str); 5] = [
     (
         "clippy without MPI",
         "clippy --release --workspace --exclude isochron-cli --exclude isochron-tests --exclude isochron-core \
-         --no-default-features --lib --tests -- -D warnings",
+         --no-default-features --lib --test calls -- -D warnings",
     ),
     (
         "dependency rules",

@@ -114,12 +114,12 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, options: &TestOptions) -> R
     Ok(())
 }
 
-/// Returns the number of tests that run at one time: what the user says, or two for each core. A test that launches ranks
-/// waits for them to start, meet and end about as long as it computes. Ranks of long tables compute, so `all` tests run one for
-/// each core.
+/// Returns the number of tests that run at one time: what the user says, or three for each core. A test that launches ranks
+/// waits for them to start, meet and end longer than it computes. Ranks of long tables compute, so `all` tests run one for each
+/// core.
 fn choose_test_threads(all: bool) -> String {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
-    let at_one_time = if all { cores } else { 2 * cores };
+    let at_one_time = if all { cores } else { 3 * cores };
     machine::read_variable(TEST_THREADS).unwrap_or_else(|| at_one_time.to_string())
 }
 
