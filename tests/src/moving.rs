@@ -145,8 +145,8 @@ pub fn redistribution(comm: &dyn Comm) -> usize {
                     },
                     limit_bytes,
                 };
-                let (source, aim) = (source.stored(), target.stored_mut());
-                let moved = redistribute(comm, from, source, to, aim, &config).unwrap();
+                let (source, memory) = (source.stored(), target.stored_mut());
+                let moved = redistribute(comm, from, source, to, memory, &config).unwrap();
                 let expected = Local::filled(to, rank, by_rows[1], |row, col| match j {
                     2 => -number(row, col),
                     _ => number(row, col),
@@ -242,8 +242,8 @@ pub fn conjugated(comm: &dyn Comm) -> usize {
         ..Default::default()
     };
     let source = Stored::by_rows(&source, cols.max(1));
-    let aim = StoredMut::by_columns(&mut target, rows.max(1));
-    redistribute(comm, from, source, to, aim, &config).unwrap();
+    let memory = StoredMut::by_columns(&mut target, rows.max(1));
+    redistribute(comm, from, source, to, memory, &config).unwrap();
     for element in to.elements(rank) {
         let found = target[element.local_row + element.local_col * rows];
         let expected = Complex32::new(element.col as f32, -(element.row as f32) - 0.5);
@@ -387,12 +387,12 @@ fn refuse(comm: &dyn Comm, [from, to]: [&Spread; 2], short: usize, limit_bytes: 
     let source = Local::filled(from, comm.rank(), false, number);
     let (rows, cols) = to.local_shape(comm.rank());
     let mut target = vec![0; (rows * cols).saturating_sub(short)];
-    let aim = StoredMut::by_columns(&mut target, rows.max(1));
+    let memory = StoredMut::by_columns(&mut target, rows.max(1));
     let config = RedistributeConfig {
         limit_bytes,
         ..Default::default()
     };
-    redistribute(comm, from, source.stored(), to, aim, &config)
+    redistribute(comm, from, source.stored(), to, memory, &config)
         .unwrap_err()
         .to_string()
 }

@@ -128,12 +128,12 @@ struct Scale<'a> {
 }
 
 impl Scale<'_> {
-    /// Returns the pixel of a value to the right.
+    /// Returns the horizontal pixel of an x value.
     fn x_at(&self, value: f64) -> f64 {
         self.area.x_at(self.x.fraction(value))
     }
 
-    /// Returns the pixel of a value upwards.
+    /// Returns the vertical pixel of a y value.
     fn y_at(&self, value: f64) -> f64 {
         self.area.y_at(self.y.fraction(value))
     }

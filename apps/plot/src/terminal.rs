@@ -57,12 +57,12 @@ struct CharGrid {
 }
 
 impl CharGrid {
-    /// Returns the column of a value to the right.
+    /// Returns the column of an x value.
     fn column_of(&self, x: f64) -> usize {
         nearest_cell(self.x.fraction(x), WIDTH)
     }
 
-    /// Returns the row of a value upwards.
+    /// Returns the row of a y value.
     fn row_of(&self, y: f64) -> usize {
         HEIGHT - 1 - nearest_cell(self.y.fraction(y), HEIGHT)
     }

@@ -9,7 +9,9 @@ use isochron_core::plan::Problem;
 use isochron_core::session::Session;
 use isochron_core::store::{KeySource, KeyedWork, KnownModel};
 use isochron_devices::measure::UpdateOperands;
-use isochron_devices::{Depth, DeviceClock, DeviceError, ElementType, MeasureConfig, measure_team};
+use isochron_devices::{
+    Depth, DeviceClock, DeviceError, DeviceKind, ElementType, MeasureConfig, measure_team,
+};
 use isochron_hierarchy::health::{CheckedDevice, DeviceRound, Health, HealthRule, RoundRequest};
 use isochron_hierarchy::model::{Fit, Point};
 use isochron_hierarchy::times::{Measurement, QUANTILE, Sample, Series, find_median};
@@ -68,10 +70,10 @@ pub struct HealthDevices {
 /// others, because its pace stands for a fault.
 fn name_model(source: &KeySource) -> String {
     let device = &source.device;
-    let cores = if device.kind.has_own_memory() {
-        String::new()
-    } else {
+    let cores = if device.kind == DeviceKind::Cpu {
         format!(", {}", count(device.cores.len() as u64, "core"))
+    } else {
+        String::new()
     };
     let clock = match device.clock {
         DeviceClock::Cores | DeviceClock::Accelerator => "",

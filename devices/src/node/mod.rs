@@ -43,48 +43,56 @@ use crate::team::DeviceTeam;
 /// assert_eq!(models.len(), node.devices().len());
 /// # Ok::<(), isochron_devices::DeviceError>(())
 /// ```
-pub struct Node(RankNode);
+pub struct Node {
+    node: RankNode,
+}
 
 impl Node {
-    /// Finds the devices, with cores grouped by `grouping`. A GPU that cannot be used is a [notice](Self::notices).
+    /// Finds the devices, with cores grouped by `grouping`. A GPU that cannot be used and a CUDA driver that fails are
+    /// [notices](Self::notices).
     ///
     /// # Errors
-    /// The errors of hwloc and of the BLAS.
+    /// The errors of hwloc and of the BLAS; those of cores that cannot be bound.
     pub fn discover(grouping: Grouping, blas: &BlasChoice) -> Result<Self, DeviceError> {
         let found = FoundHost::look(NodeSpec::default(), &[])?;
-        let (rank, facts) = (0, found.facts().clone());
+        let rank = 0;
+        let facts = found.facts().clone();
+        // All cores that this process may use, also those of its sessions.
         let (mut shared, offers) = found.share(&[(rank, facts)], rank, HostScope::Comm, None)?;
         shared.take_gpus(vec![(rank, offers)], rank)?;
         let mut node = shared.open(Some(grouping), &choose_blas(blas)?)?;
         let busy = node.busy_cores();
         node.settle(&[(rank, busy)]);
-        Ok(Self(node))
+        Ok(Self { node })
     }
 
     /// Takes devices that are made already.
     pub fn of_team(team: DeviceTeam) -> Self {
-        Self(RankNode::of_team(team))
+        Self {
+            node: RankNode::of_team(team),
+        }
     }
 
     /// Returns the devices.
     pub fn devices(&self) -> &[DeviceInfo] {
-        self.0.team.infos()
+        self.node.team.infos()
     }
 
     /// Returns the devices at work.
     pub fn team(&mut self) -> &mut DeviceTeam {
-        &mut self.0.team
+        &mut self.node.team
     }
 
-    /// Returns what was unusual about the host, one line each.
+    /// Returns unusual findings about the host, one line each.
     pub fn notices(&self) -> &[String] {
-        &self.0.notices
+        &self.node.notices
     }
 
     /// Measures the update `C += A·B` with `A: rows×k` on all devices together, for each of these numbers of columns, in
     /// ascending order. Returns the speed function of each device, in columns.
     ///
-    /// A device that is hopelessly slow at some size gets a bound there, and is not measured at larger ones.
+    /// A device that is hopelessly slow at some size gets a bound there, and is not measured at larger ones. Under a CPU quota
+    /// the times are those of a long run.
     ///
     /// # Errors
     /// [`DeviceError::Measure`] for a configuration or a size out of range; those of [`measure_team`].
@@ -100,28 +108,19 @@ impl Node {
         let mut sizes = cols.to_vec();
         sizes.sort_unstable();
         sizes.dedup();
-        let mut points = vec![Vec::new(); self.0.team.len()];
-        let mut is_hopeless = vec![false; self.0.team.len()];
+        let mut points = vec![Vec::new(); self.node.team.len()];
+        let mut is_hopeless = vec![false; self.node.team.len()];
         let mut operands = UpdateOperands::<T>::default();
         for size in sizes {
             let slices = is_hopeless
                 .iter()
                 .map(|&hopeless| if hopeless { 0 } else { size });
             let (slices, depth): (Vec<usize>, _) = (slices.collect(), Depth::endless(k));
-            let (operands, step) = (&mut operands, &mut repeat_alone);
-            for (index, measured) in measure_team(
-                &mut self.0.team,
-                rows,
-                &slices,
-                depth,
-                config,
-                operands,
-                step,
-            )?
-            .iter()
-            .enumerate()
-            .filter(|(i, _)| slices[*i] > 0)
-            {
+            let team = &mut self.node.team;
+            let step = &mut repeat_alone;
+            let measured = measure_team(team, rows, &slices, depth, config, &mut operands, step)?;
+            let measured = measured.iter().enumerate();
+            for (index, measured) in measured.filter(|(index, _)| slices[*index] > 0) {
                 is_hopeless[index] = measured.sample.is_bound();
                 points[index].push(Point {
                     d: size as u64,

@@ -42,8 +42,7 @@ impl Planner {
     /// Returns the seconds that the messages of a measured update take from the arithmetic of a node with such a part of
     /// C, one of `nodes` parts, if a byte takes `byte_s`.
     pub(super) fn messages_s(&self, byte_s: f64, part: Extent, nodes: usize) -> f64 {
-        let Extent { rows, cols } = part;
-        messages_s(&self.problem, self.kernel_width, rows, cols, nodes, byte_s)
+        messages_s(&self.problem, self.kernel_width, part, nodes, byte_s)
     }
 
     /// Returns the number of measured updates that make up the multiplication.

@@ -15,8 +15,8 @@ const LINES: [char; 16] = [
 /// A character is about twice as high as it is wide.
 const ASPECT: f64 = 2.0;
 
-/// Draws the rectangles of `rows × cols` blocks as nearly in proportion as characters allow. The largest height and
-/// width are the characters downwards and to the right, from the first line to the last.
+/// Draws the rectangles of `rows × cols` blocks as nearly in proportion as characters allow. `max_height` and `max_width`
+/// count characters from the first line to the last.
 pub(super) fn draw_tiling(
     rows: u64,
     cols: u64,

@@ -166,10 +166,10 @@ impl<'a> LineSearch<'a> {
         }
     }
 
-    /// Returns `true` if `units` are closer to the goal than `others`, or `others` are not known yet.
-    fn is_closer(&self, units: f64, others: f64) -> bool {
-        let [error, error_of_others] = [units, others].map(|n| (n - self.middle_of_goal()).abs());
-        error_of_others.is_nan() || error < error_of_others
+    /// Returns `true` if `units` are closer to the goal than `old_units`, or `old_units` are not known yet.
+    fn is_closer(&self, units: f64, old_units: f64) -> bool {
+        let [error, old_error] = [units, old_units].map(|n| (n - self.middle_of_goal()).abs());
+        old_error.is_nan() || error < old_error
     }
 
     /// Refuses a model without any speed, which gets nothing from a line, and one of infinite speed,

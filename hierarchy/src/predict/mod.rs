@@ -26,6 +26,7 @@ mod ways;
 pub use subset::{NodeRate, Subset, choose_nodes};
 pub use ways::{Candidate, along_k, choose_way, in_place};
 
+use crate::balance::Extent;
 use crate::layout::Layout;
 use crate::problem::Problem;
 use serde::{Deserialize, Serialize};
@@ -123,16 +124,9 @@ impl Traffic {
 }
 
 /// Returns the seconds that the messages of an update of this width take from the arithmetic of a node, if a byte takes
-/// `byte_s`. Its part of C has `rows × cols` blocks, and is one of `nodes` parts.
-pub fn messages_s(
-    problem: &Problem,
-    width: usize,
-    rows: u64,
-    cols: u64,
-    nodes: usize,
-    byte_s: f64,
-) -> f64 {
-    let (rows, cols) = problem.size_in_elements(rows, cols);
+/// `byte_s`. The node holds `part` of C, one of `nodes` parts.
+pub fn messages_s(problem: &Problem, width: usize, part: Extent, nodes: usize, byte_s: f64) -> f64 {
+    let (rows, cols) = problem.size_in_elements(part.rows, part.cols);
     let exchanged = count_exchanged(rows, cols, problem.m(), problem.n(), nodes);
     exchanged * width as f64 * problem.element().bytes() as f64 * byte_s
 }

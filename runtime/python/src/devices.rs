@@ -73,7 +73,7 @@ impl PyNode {
         Ok(node.devices().iter().map(PyDevice::from).collect())
     }
 
-    /// What was unusual about the host, such as a GPU that cannot be used: one line each.
+    /// Unusual findings about the host, such as a GPU that cannot be used: one line each.
     #[getter]
     fn notices(&self) -> Result<Vec<String>, RaisedError> {
         Ok(self.0.borrow()?.notices().to_vec())

@@ -22,7 +22,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use isochron_devices::{Depth, JobShape};
+use isochron_devices::{Depth, DeviceKind, JobShape};
 use isochron_hierarchy::decide::{Decision, Division, hold_evenly};
 use isochron_hierarchy::layout::{Layout, Way};
 use isochron_hierarchy::learn::FirstLook;
@@ -204,7 +204,7 @@ impl Plan {
         let mut devices = self.nodes.iter().flat_map(|node| &node.devices);
         let may_change = self.division().shares().is_none()
             || self.nodes.iter().any(|node| node.devices.len() > 1);
-        may_change && !devices.any(|device| device.kind.has_own_memory())
+        may_change && devices.all(|device| device.kind == DeviceKind::Cpu)
     }
 
     /// Makes the plan of a division, without measurements. `slices` are the columns of every rank's part for each of

@@ -64,7 +64,7 @@ impl PlannedNode {
     /// The BLAS that its CPU devices call; `None` if it has none, or they are not known.
     pub fn blas(&self) -> Option<&str> {
         let mut devices = self.devices.iter();
-        let device = devices.find(|device| !device.kind.has_own_memory())?;
+        let device = devices.find(|device| device.kind == DeviceKind::Cpu)?;
         Some(&*device.blas).filter(|name| !name.is_empty())
     }
 

@@ -15,7 +15,7 @@ impl HostPlace {
     /// The place of a process without others.
     pub const ALONE: Self = Self { index: 0, count: 1 };
 
-    /// Returns the place of the process at this place of its launcher among the processes that have the same cores. Each
+    /// Returns the place of a process among those with the same cores; `self` is its place among all of its launcher. Each
     /// process has `granted` of the `host` cores, the first of them after `before` others.
     ///
     /// Processes with neighbouring numbers have the same cores, or else numbers go round the groups of cores. The first core

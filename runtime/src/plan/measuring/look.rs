@@ -223,14 +223,7 @@ impl Looking {
         let nodes = layout.rects().iter().zip(&self.look.byte_s);
         for (devices, (rect, &byte_s)) in self.devices.iter().zip(nodes) {
             let problem = &task.problem;
-            let of_part_s = messages_s(
-                problem,
-                task.kernel_width,
-                rect.rows,
-                rect.cols,
-                busy,
-                byte_s,
-            );
+            let of_part_s = messages_s(problem, task.kernel_width, rect.into(), busy, byte_s);
             let (rows, cols) = problem.size_in_elements(rect.rows, rect.cols);
             let of_element_s = of_part_s / ((rows * cols).max(1) as f64);
             for measured in &mut self.look.measurements {

@@ -315,6 +315,7 @@ def test_models_and_splits():
 
 def test_devices_are_measured():
     node = isochron.Node(blas="embedded")
+    assert all(isinstance(notice, str) for notice in node.notices)
     models = node.measure(64, 32, [16, 64], dtype="float32", max_seconds=0.05)
     assert len(models) == len(node.devices)
     assert all([point[0] for point in model.points] == [16, 64] for model in models)
