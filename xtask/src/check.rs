@@ -16,8 +16,9 @@ use crate::workspace::Workspace;
 ///
 /// Clippy checks in release, as the tests are built, so that build scripts and macros are compiled once. The dependency
 /// rules may allow an edge of the design that no crate uses yet. The program `isochron` would overwrite the pages of
-/// the library of the same name. Without MPI only the libraries and the test of C are checked again that have it as a feature: packages that always
-/// use it, if only in tests, are left out. They are not built, since their libraries would overwrite those with MPI.
+/// the library of the same name. Without MPI only libraries that have it as a feature are checked again, and the test of the
+/// C calls; packages that always use MPI, if only in tests, are left out. Nothing is built then, since libraries without MPI
+/// would overwrite those with it.
 const CHECKS: [(&str, &str); 5] = [
     ("formatting", "fmt --all --check"),
     (

@@ -115,7 +115,7 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, options: &TestOptions) -> R
 }
 
 /// Returns the number of tests that run at one time: what the user says, or three for each core. A test that launches ranks
-/// waits for them to start, meet and end longer than it computes. Ranks of long tables compute, so `all` tests run one for each
+/// waits longer for them to start, meet and end than it computes. Ranks of long tables compute, so `all` tests run one for each
 /// core.
 fn choose_test_threads(all: bool) -> String {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);

@@ -52,7 +52,7 @@ impl Node {
     /// [notices](Self::notices).
     ///
     /// # Errors
-    /// The errors of hwloc and of the BLAS; those of cores that cannot be bound.
+    /// Fails if hwloc or the BLAS fails, or if cores cannot be bound.
     pub fn discover(grouping: Grouping, blas: &BlasChoice) -> Result<Self, DeviceError> {
         let found = FoundHost::look(NodeSpec::default(), &[])?;
         let rank = 0;

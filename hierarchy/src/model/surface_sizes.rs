@@ -74,7 +74,7 @@ impl SurfaceSizes {
             .filter(|&(m, n)| !self.is_hopeless(m, n))
     }
 
-    /// Returns `true` if to every device a size is hopeless that is neither higher than `m` nor wider than `n`.
+    /// Returns `true` if every device is hopelessly slow at a size that is neither higher than `m` nor wider than `n`.
     fn is_hopeless(&self, m: u64, n: u64) -> bool {
         let within = self.found.iter();
         let within: Vec<&Vec<bool>> = within

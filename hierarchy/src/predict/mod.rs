@@ -169,10 +169,10 @@ pub fn panel_traffic(layout: &Layout, block: usize, k: usize, panel: usize) -> V
 
 /// Returns the elements that a node sends and receives for each index along k while C stays in place.
 ///
-/// The node has `rows × cols` of the `m × n` elements of C and is one of `nodes`; the layout is not known yet. It
-/// receives the elements that it needs and does not hold, as in [`panel_traffic()`]. It sends its own
-/// elements to the nodes that share its rows or its columns. Their number is that of a grid of about
-/// square parts: `√(nodes·n/m)` across, at least 1 and at most all.
+/// A node holds `rows × cols` of the `m × n` elements of C, one of `nodes` parts whose layout is not known yet. The node
+/// receives the elements that it needs and does not hold, as in [`panel_traffic()`], and sends its own elements to the nodes
+/// that share its rows or its columns. The number of these nodes is that of a grid of about square parts: `√(nodes·n/m)`
+/// across, at least 1 and at most all.
 pub fn count_exchanged(rows: usize, cols: usize, m: usize, n: usize, nodes: usize) -> f64 {
     let (rows, cols) = (rows as f64, cols as f64);
     // An empty C has no elements to exchange.
