@@ -428,7 +428,7 @@ fn contenders_and_goals_are_of_some_points_and_values_are_computed() {
     for part in [
         "# trial\n\nTwo sizes.\n\nState",
         "| size | contender | value | n | median | ratio | half | cost | end | notes |",
-        "| 20 | large | `speed` | 3 | 1.000 | 1.000 | 0.5000 | 25.00 | most rounds | tuned: width=2 |",
+        "| 20 | large | `speed` | 3 | 1.000 | 1.000 | 0.5000 | 25.00 | most rounds | tuned: width=2",
         "| 30 | costs at most 1.5 | 1.167 | unclear, met by the median |",
     ] {
         assert!(text.contains(part), "{part}\n{text}");
