@@ -3,7 +3,7 @@
 use crate::area::Area;
 use crate::axis::LinearAxis;
 use crate::color;
-use crate::svg::{Anchor, Svg};
+use crate::svg::{Anchor, Rect, Svg};
 
 /// Size of a panel and of the area of its bars, in pixels.
 const SIZE: (f64, f64) = (1000.0, 230.0);
@@ -49,8 +49,13 @@ pub fn draw_bars(names: &[String], panels: &[BarPanel]) -> String {
     }
     for (index, name) in names.iter().enumerate() {
         let (x, y) = AREA.draw_legend_name(&mut svg, index, name);
-        let corner = (x - 6.0, y - 6.0);
-        svg.rect(corner, (12.0, 12.0), color::of_series(index));
+        let sample = Rect {
+            x: x - 6.0,
+            y: y - 6.0,
+            width: 12.0,
+            height: 12.0,
+        };
+        svg.rect(sample, color::of_series(index));
     }
     svg.finish()
 }
@@ -82,8 +87,13 @@ impl Bar {
         }
         let [top, low, high] =
             [self.height, self.low, self.high].map(|value| area.y_at(axis.fraction(value)));
-        let size = (width * 0.9, area.bottom() - top);
-        svg.rect((x, top), size, color::of_series(self.series));
+        let bar = Rect {
+            x,
+            y: top,
+            width: width * 0.9,
+            height: area.bottom() - top,
+        };
+        svg.rect(bar, color::of_series(self.series));
         svg.whisker(x + width * 0.45, low, high, 0.0);
     }
 }

@@ -62,6 +62,6 @@ pub use axis::LinearAxis;
 pub use bars::{Bar, BarPanel, draw_bars};
 pub use log_log::{Series, draw_log_log};
 pub use plots::{Curve, Mark, Plot, draw_plots};
-pub use svg::{Anchor, Svg};
+pub use svg::{Anchor, Rect, Svg};
 pub use terminal::draw_in_terminal;
 pub use timeline::{Lane, LaneBar, Timeline};

@@ -11,7 +11,7 @@ const MARGIN: f64 = 8.0;
 
 /// An SVG document under construction, on a white background.
 ///
-/// Coordinates and lengths are pixels, `x` to the right and `y` downwards; pairs are `(x, y)` or `(width, height)`.
+/// Coordinates and lengths are pixels, `x` to the right and `y` downwards; pairs are `(x, y)`.
 /// Text and titles may hold any characters. A document is widened by what its text needs.
 #[derive(Debug, Clone)]
 pub struct Svg {
@@ -21,6 +21,17 @@ pub struct Svg {
     /// The left edge and the right edge.
     left: f64,
     right: f64,
+}
+
+/// A rectangle.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rect {
+    /// The left edge.
+    pub x: f64,
+    /// The upper edge.
+    pub y: f64,
+    pub width: f64,
+    pub height: f64,
 }
 
 /// The point of a line of text that lies at the given position.
@@ -151,18 +162,28 @@ impl Svg {
     }
 
     /// Adds a filled rectangle without an outline.
-    pub fn rect(&mut self, at: (f64, f64), size: (f64, f64), fill: &str) {
+    pub fn rect(&mut self, rect: Rect, fill: &str) {
+        let Rect {
+            x,
+            y,
+            width,
+            height,
+        } = rect;
         self.add(format_args!(
-            "<rect x=\"{:.2}\" y=\"{:.2}\" width=\"{:.2}\" height=\"{:.2}\" fill=\"{fill}\"/>",
-            at.0, at.1, size.0, size.1
+            "<rect x=\"{x:.2}\" y=\"{y:.2}\" width=\"{width:.2}\" height=\"{height:.2}\" fill=\"{fill}\"/>"
         ));
     }
 
     /// Adds a filled rectangle with an outline and round corners.
-    pub fn outlined_rect(&mut self, at: (f64, f64), size: (f64, f64), fill: &str) {
+    pub fn outlined_rect(&mut self, rect: Rect, fill: &str) {
+        let Rect {
+            x,
+            y,
+            width,
+            height,
+        } = rect;
         self.add(format_args!(
-            "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" rx=\"2\" fill=\"{fill}\" stroke=\"#555\"/>",
-            at.0, at.1, size.0, size.1
+            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" rx=\"2\" fill=\"{fill}\" stroke=\"#555\"/>"
         ));
     }
 }

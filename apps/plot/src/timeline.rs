@@ -1,6 +1,6 @@
 //! Bars in lanes over time.
 
-use crate::svg::{Anchor, Svg};
+use crate::svg::{Anchor, Rect, Svg};
 
 const WIDTH: f64 = 1000.0;
 const RIGHT: f64 = 20.0;
@@ -70,11 +70,15 @@ impl Timeline {
             svg.text((self.left - 8.0, middle), Anchor::End, &lane.name);
         }
         for bar in &self.bars {
-            let from = self.x(bar.from_s);
-            // A very short bar is still seen.
-            let width = (self.x(bar.to_s) - from).max(0.5);
-            let height = self.lanes[bar.lane].height - GAP;
-            svg.rect((from, tops[bar.lane]), (width, height), bar.color);
+            let x = self.x(bar.from_s);
+            let rect = Rect {
+                x,
+                y: tops[bar.lane],
+                // A very short bar is still seen.
+                width: (self.x(bar.to_s) - x).max(0.5),
+                height: self.lanes[bar.lane].height - GAP,
+            };
+            svg.rect(rect, bar.color);
         }
         svg.finish()
     }
@@ -95,7 +99,13 @@ impl Timeline {
     fn draw_legend(&self, svg: &mut Svg) {
         let mut left = self.left;
         for (color, meaning) in &self.legend {
-            svg.rect((left, 14.0), (12.0, 12.0), color);
+            let sample = Rect {
+                x: left,
+                y: 14.0,
+                width: 12.0,
+                height: 12.0,
+            };
+            svg.rect(sample, color);
             svg.text((left + 18.0, 25.0), Anchor::Start, meaning);
             left += 18.0 + svg.measure(meaning) + 24.0;
         }

@@ -1,6 +1,6 @@
 //! Hosts as boxes within boxes, coloured by device.
 
-use isochron_plot::{Anchor, Svg};
+use isochron_plot::{Anchor, Rect, Svg};
 
 use super::boxes::{Labelled, label_host};
 use super::host::{HostReport, ranges_text};
@@ -67,7 +67,13 @@ impl Sheet {
         self.root.draw(svg, x, y);
         for (i, (color, label)) in self.legend.iter().enumerate() {
             let y = y + self.root.height + GAP + ENTRY * i as f64;
-            svg.outlined_rect((x, y + 3.0), (12.0, 12.0), color);
+            let sample = Rect {
+                x,
+                y: y + 3.0,
+                width: 12.0,
+                height: 12.0,
+            };
+            svg.outlined_rect(sample, color);
             svg.text((x + 20.0, y + 13.0), Anchor::Start, label);
         }
     }
@@ -245,7 +251,13 @@ impl PlacedBox {
     fn draw(&self, svg: &mut Svg, x: f64, y: f64) {
         let width = self.width / self.fills.len() as f64;
         for (i, fill) in self.fills.iter().enumerate() {
-            svg.outlined_rect((x + width * i as f64, y), (width, self.height), fill);
+            let column = Rect {
+                x: x + width * i as f64,
+                y,
+                width,
+                height: self.height,
+            };
+            svg.outlined_rect(column, fill);
         }
         for (i, line) in self.lines.iter().enumerate() {
             let place = (x + GAP, y + LINE * (i + 1) as f64 - 1.0);
