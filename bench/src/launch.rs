@@ -76,11 +76,6 @@ impl MxmLauncher {
         Ok((report, errors))
     }
 
-    /// Adds `isochron` with these arguments to a command that starts ranks.
-    pub fn add_isochron(&self, mpirun: &mut Command, arguments: &[String]) {
-        mpirun.arg(&self.isochron).args(arguments);
-    }
-
     /// Runs `isochron` as one process and ends it after `limit`; returns its standard output.
     ///
     /// # Errors

@@ -1,30 +1,25 @@
-//! Benchmark campaigns: `cargo xtask bench NAME`.
-//!
-//! Within each round of a campaign its contestants take turns, so that a machine with drifting speed treats all alike.
-//! Every raw sample is kept in `bench/results/`, and the tables and plots in the documentation are made from those
-//! files. Compare ratios within one run: absolute times belong to the machine.
+//! Contenders of the campaigns in `bench/campaigns`, the figures that are drawn from their results, and the campaign of a GPU.
 
 // A campaign reports its progress.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod algorithms;
-mod goal;
+mod figures;
 mod gpu;
-mod hpopta;
+mod growth;
 mod instances;
-mod jacobi;
 mod launch;
 mod learning;
 mod listen;
 mod markdown;
 mod measure;
 mod neighbours;
+mod points;
 mod process;
 mod report;
 mod results;
 mod shape;
 mod statistics;
-mod thesis;
 mod trace;
 mod update;
 mod volume;
@@ -56,14 +51,10 @@ enum CampaignCommand {
     Volume(volume::VolumeArguments),
     /// What jobs say on standard error, and when
     Listen(listen::ListenArguments),
-    /// Chapters 3 and 4 of the thesis: figures 3.1 to 3.4 and table 4.2
-    #[command(name = "thesis-3")]
-    Thesis(thesis::ThesisArguments),
-    /// Figures 1 to 3 of the HPOPTA paper's supplement: DGEMV and FFT, predicted and actual times
-    Hpopta(hpopta::HpoptaArguments),
-    /// The Jacobi method of the thesis: figures 2.4 to 2.7, 4.3, 4.4 and A.4
-    #[command(name = "thesis-jacobi")]
-    Jacobi(jacobi::JacobiCampaignArguments),
+    /// Partial models that grow: DPA divides work over two unlike kernels
+    Growth(growth::GrowthArguments),
+    /// The figures of a publication, from the results of its campaign
+    Figures(figures::FiguresArguments),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -77,8 +68,7 @@ fn main() -> anyhow::Result<()> {
         CampaignCommand::Learning(arguments) => learning::run(&arguments),
         CampaignCommand::Volume(arguments) => volume::run(&arguments),
         CampaignCommand::Listen(arguments) => listen::run(&arguments),
-        CampaignCommand::Thesis(arguments) => thesis::run(&arguments),
-        CampaignCommand::Hpopta(arguments) => hpopta::run(&arguments),
-        CampaignCommand::Jacobi(arguments) => jacobi::run(&arguments),
+        CampaignCommand::Growth(arguments) => growth::run(&arguments),
+        CampaignCommand::Figures(arguments) => figures::run(&arguments),
     }
 }

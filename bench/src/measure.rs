@@ -4,14 +4,11 @@
 //! time of two more grids, measured before and after, is taken for the true one: disturbances only lengthen times. It
 //! judges how long the slowest device takes, against the best division.
 
-use std::process::Command;
-
-use anyhow::Context as _;
 use isochron_hierarchy::model::{Fit, ModelSizes, Point, SizeRule, SpeedModel};
 use isochron_hierarchy::partition::Partitioner;
 use serde::Serialize;
 
-use crate::process::run_program;
+use crate::points::measure_points;
 
 /// Factor by which each device is slower than its kernel.
 const PACES: [f64; 4] = [1.0, 2.0, 4.0, 8.0];
@@ -73,13 +70,9 @@ fn measure_model(kernel: &str, is_adaptive: bool) -> anyhow::Result<Vec<Point>> 
     } else {
         format!("--points {}", (to - from) / step + 1)
     };
-    let words = format!(
-        "measure {kernel} --from {from} --to {to} {sizes} --max-reps 40 --max-seconds 0.3 --json"
-    );
-    let (text, _) = run_program(Command::new("isochron").args(words.split(' ')))?;
-    let found: serde_json::Value = serde_json::from_str(&text)?;
-    let points = found["ranks"][0]["points"].clone();
-    serde_json::from_value(points).with_context(|| format!("no points in {text}"))
+    measure_points(&format!(
+        "{kernel} --from {from} --to {to} {sizes} --max-reps 40 --max-seconds 0.3"
+    ))
 }
 
 impl ModelComparison {

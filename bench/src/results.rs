@@ -85,7 +85,7 @@ impl ResultsPage {
         replace_section(&self.path("md"), &self.section(), &text)
     }
 
-    /// Returns the name of the page's section with the tables: `bench thesis 3` in `thesis-3.md`.
+    /// Returns the name of the page's section with the tables: `bench gpu` in `gpu.md`.
     fn section(&self) -> String {
         format!("bench {}", self.name.replace('-', " "))
     }
@@ -129,61 +129,9 @@ impl ResultsPage {
     /// # Errors
     /// If the file cannot be written.
     pub fn write(&self, results: &impl Serialize) -> anyhow::Result<()> {
-        write_file(&self.path("json"), &to_json(results)?)
+        let file = self.path("json");
+        std::fs::write(&file, to_json(results)?).with_context(|| file.display().to_string())
     }
-}
-
-/// The raw samples of a campaign, with the circumstances that all of them share.
-pub trait CampaignResults: Serialize + DeserializeOwned {
-    const PAGE: ResultsPage;
-
-    /// Formats the tables of the page.
-    ///
-    /// # Errors
-    /// If the samples make no table.
-    fn format_tables(&self) -> anyhow::Result<String>;
-
-    /// Publishes fresh results, or makes the page and the plot of the published ones again.
-    ///
-    /// # Errors
-    /// If a file cannot be read or written.
-    fn publish(fresh: Option<Self>) -> anyhow::Result<()> {
-        Self::PAGE.publish(
-            fresh,
-            |results| results.write_plot(Path::new(FOLDER)),
-            Self::format_tables,
-        )
-    }
-
-    /// Makes everything from samples outside the published places, and prints the tables.
-    ///
-    /// # Errors
-    /// If a file cannot be written.
-    fn try_out(&self) -> anyhow::Result<()> {
-        let folder = std::env::temp_dir().join("isochron-bench");
-        std::fs::create_dir_all(&folder)?;
-        self.write_plot(&folder)?;
-        let file = folder.join(format!("{}.json", Self::PAGE.name));
-        write_file(&file, &to_json(self)?)?;
-        println!("{}", self.format_tables()?);
-        Ok(())
-    }
-
-    /// Draws the plots of the page into a folder, if it has any.
-    ///
-    /// # Errors
-    /// If one cannot be written.
-    fn write_plot(&self, _folder: &Path) -> anyhow::Result<()> {
-        Ok(())
-    }
-}
-
-/// Writes a text file.
-///
-/// # Errors
-/// If it cannot be written.
-pub fn write_file(file: &Path, text: &str) -> anyhow::Result<()> {
-    std::fs::write(file, text).with_context(|| file.display().to_string())
 }
 
 /// Reads a file of results.
@@ -204,50 +152,9 @@ pub fn to_json(results: &impl Serialize) -> anyhow::Result<String> {
     Ok(serde_json::to_string_pretty(&sorted)? + "\n")
 }
 
-/// Returns the contestants in the order of a round: every round begins with the next one.
-pub fn list_in_turn<T>(contestants: &[T], round: usize) -> impl Iterator<Item = &T> {
-    let first = round % contestants.len().max(1);
-    let (last, begin) = contestants.split_at(first);
-    begin.iter().chain(last)
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-
     use super::*;
-
-    /// Checks that the published file is read without loss, and that its page has the tables made from it.
-    fn check_published<R: CampaignResults>() -> anyhow::Result<()> {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        let [file, page] = ["json", "md"].map(|extension| R::PAGE.path(extension));
-        if !root.join(&file).exists() {
-            return check_unpublished::<R>(&root.join(&page));
-        }
-        let results: R = read_results(&root.join(&file))?;
-        // Documents are compared, not texts: the spelling of a number may differ.
-        let kept: Value = read_results(&root.join(&file))?;
-        let read = serde_json::to_value(&results)?;
-        if let Some(place) = find_difference("", &kept, &read) {
-            anyhow::bail!("{} is read with losses at {place}", file.display());
-        }
-        let text = std::fs::read_to_string(root.join(&page))?;
-        anyhow::ensure!(
-            text.contains(&results.format_tables()?),
-            "{} has other tables: make them again by --table-only",
-            page.display()
-        );
-        Ok(())
-    }
-
-    /// Checks that the page of a campaign that was never measured waits for its tables.
-    fn check_unpublished<R: CampaignResults>(page: &Path) -> anyhow::Result<()> {
-        let section = R::PAGE.section();
-        let waiting = format!("<!-- {section} -->\n<!-- /{section} -->");
-        let text = std::fs::read_to_string(page).with_context(|| page.display().to_string())?;
-        anyhow::ensure!(text.contains(&waiting), "{}", page.display());
-        Ok(())
-    }
 
     #[test]
     fn tables_without_samples_say_what_to_run_first() -> anyhow::Result<()> {
@@ -256,29 +163,6 @@ mod tests {
         let text = refused.err().context("no samples")?.to_string();
         assert!(text.contains("bench/results/unmeasured.json"), "{text}");
         assert!(text.contains("without --table-only first"), "{text}");
-        ResultsPage { name: "hpopta" }.check_published(&root)
-    }
-
-    #[test]
-    fn the_published_files_are_read_and_make_their_pages() -> anyhow::Result<()> {
-        check_published::<crate::hpopta::HpoptaResults>()?;
-        check_published::<crate::jacobi::JacobiResults>()?;
-        check_published::<crate::thesis::ThesisResults>()
-    }
-
-    /// Returns the first place in which two documents differ, with both values.
-    fn find_difference(place: &str, a: &Value, b: &Value) -> Option<String> {
-        match (a, b) {
-            (Value::Object(left), Value::Object(right)) => left
-                .keys()
-                .chain(right.keys())
-                .into_iter()
-                .find_map(|key| find_difference(&format!("{place}/{key}"), &a[key], &b[key])),
-            (Value::Array(left), Value::Array(right)) if left.len() == right.len() => {
-                let mut pairs = left.iter().zip(right).enumerate();
-                pairs.find_map(|(i, (a, b))| find_difference(&format!("{place}/{i}"), a, b))
-            }
-            _ => (a != b).then(|| format!("{place}: {a} became {b}")),
-        }
+        Ok(())
     }
 }

@@ -46,7 +46,7 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, name: &str, args: &[String]
     run_program(workspace, steps, name, args)
 }
 
-/// Builds the programs that a campaign file names, measures what its folder lacks, and makes its report.
+/// Builds the programs that a campaign file names, measures what its folder lacks, and makes its report and figures.
 fn run_file(
     workspace: &Workspace,
     steps: &mut Steps,
@@ -79,7 +79,12 @@ fn run_file(
             execute(&mut command)
         })?;
     }
-    Ok(())
+    steps.run(&format!("campaign {name}: figures"), || {
+        let program = workspace.binary(Library::OpenMpi, "isochron-bench");
+        let mut command = Command::new(program);
+        mpi.apply(&mut command);
+        execute(command.arg("figures").arg(&folder))
+    })
 }
 
 /// What a campaign runs besides `isochron` and `isochron-bench`.

@@ -109,16 +109,6 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// Measure figures and tables of a publication here, and make them again
-    Reproduce {
-        /// The publication's part: thesis-3 (figures 3.1 to 3.4, table 4.2), thesis-jacobi (figures 2.4 to 2.7, 4.3,
-        /// 4.4 and A.4), hpopta (figures 1 to 3 of the supplement)
-        #[arg(value_parser = ["thesis-3", "thesis-jacobi", "hpopta"])]
-        name: String,
-        /// Passed on as they are
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        args: Vec<String>,
-    },
     /// Build in release and run one campaign: a file in bench/campaigns, or a command of isochron-bench
     Bench {
         /// The campaign
@@ -163,9 +153,7 @@ fn run(task: Task, steps: &mut Steps) -> Result<()> {
         Task::Wheel { mpi } => wheel::run(&workspace, steps, mpi),
         Task::Manuals { out } => manuals::run(&workspace, steps, out),
         Task::Cluster { args } => cluster::run(&workspace, steps, &args),
-        Task::Bench { name, args } | Task::Reproduce { name, args } => {
-            bench::run(&workspace, steps, &name, &args)
-        }
+        Task::Bench { name, args } => bench::run(&workspace, steps, &name, &args),
     }
 }
 

@@ -18,7 +18,7 @@ const POINTS: usize = 10;
 
 /// The output of `measure mxm --json`, as far as it is needed.
 #[derive(Deserialize)]
-struct MeasuredModels {
+struct DeviceModels {
     ranks: Vec<MeasuredDevice>,
 }
 
@@ -62,7 +62,7 @@ pub fn measure(campaign: &mut GpuCampaign, budget: TimeBudget) -> anyhow::Result
     let left = budget.left().max(LEAST);
     let most_s = left.as_secs_f64() / (8 * POINTS) as f64;
     words.extend(["--max-seconds".to_owned(), format!("{most_s:.3}")]);
-    let run = |more: &[&str]| -> anyhow::Result<MeasuredModels> {
+    let run = |more: &[&str]| -> anyhow::Result<DeviceModels> {
         let more = more.iter().copied().map(str::to_owned);
         let words: Vec<String> = words.iter().cloned().chain(more).collect();
         // The command gets twice its time before it is stopped.
@@ -92,8 +92,8 @@ pub fn measure(campaign: &mut GpuCampaign, budget: TimeBudget) -> anyhow::Result
 
 /// Pairs the times of each device alone with those beside the other one, size by size.
 fn pair_curves(
-    alone: MeasuredModels,
-    together: Option<MeasuredModels>,
+    alone: DeviceModels,
+    together: Option<DeviceModels>,
     panel: usize,
 ) -> Vec<DeviceCurve> {
     let together = together.map_or(Vec::new(), |together| together.ranks);

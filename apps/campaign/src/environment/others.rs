@@ -119,6 +119,7 @@ impl OtherHosts {
                 found.failed.push(format!("{name}: {error}"));
                 continue;
             }
+            line = line.locate(folder);
             line.words.extend_from_slice(describer);
             line.words.push(shared.to_string_lossy().into_owned());
             let limit = LIMIT.saturating_sub(start.elapsed());

@@ -22,6 +22,12 @@ use crate::template::Template;
 /// Name of the value that every contender has: the seconds from its start to its end.
 pub const TOOK: &str = "took_s";
 
+/// Name of the folder of results in commands.
+pub(crate) const FOLDER: &str = "folder";
+
+/// The place of this folder in a command that does not know it yet: a text that no command line can have.
+const FOLDER_PLACE: &str = "\0folder\0";
+
 /// A campaign, as its file describes it.
 #[derive(Debug, Clone)]
 pub struct Campaign {
@@ -200,7 +206,8 @@ impl Campaign {
 }
 
 impl Contender {
-    /// Returns the words of its command line at a point, launcher first, and its environment variables.
+    /// Returns the words of its command line at a point, launcher first, and its environment variables. The folder of results
+    /// has to be [located](CommandLine::locate).
     ///
     /// # Errors
     /// A quotation mark without its other half.
@@ -235,6 +242,9 @@ impl Contender {
         tuned: &Parameters,
     ) -> Result<CommandLine, String> {
         let value = |name: &str| {
+            if name == FOLDER {
+                return FOLDER_PLACE.to_owned();
+            }
             let found = parameters.get(name).or_else(|| tuned.get(name));
             found.map(ToString::to_string).unwrap_or_default()
         };
@@ -286,13 +296,28 @@ pub struct CommandLine {
 }
 
 impl CommandLine {
-    /// Returns the line as a shell takes it.
+    /// Returns the line with the folder of results in place of its name.
+    pub(crate) fn locate(self, folder: &Path) -> Self {
+        let folder = folder.to_string_lossy();
+        let place = |text: String| text.replace(FOLDER_PLACE, &folder);
+        Self {
+            words: self.words.into_iter().map(place).collect(),
+            env: self
+                .env
+                .into_iter()
+                .map(|(name, text)| (name, place(text)))
+                .collect(),
+        }
+    }
+
+    /// Returns the line as a shell takes it. The folder of results appears as `{folder}` until it is located.
     pub fn describe(&self) -> String {
+        let show = |text: &str| quote(&text.replace(FOLDER_PLACE, "{folder}"));
         let env = self
             .env
             .iter()
-            .map(|(name, value)| format!("{name}={}", quote(value)));
-        let words = self.words.iter().map(|word| quote(word));
+            .map(|(name, value)| format!("{name}={}", show(value)));
+        let words = self.words.iter().map(|word| show(word));
         env.chain(words).collect::<Vec<_>>().join(" ")
     }
 }

@@ -6,7 +6,7 @@ mod markdown;
 mod runs;
 
 pub use markdown::format_number;
-use runs::Runs;
+use runs::{Runs, read_documents};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -96,6 +96,9 @@ pub struct ReportRow {
     pub failed: usize,
     /// Reason why the point is measured no more; `None` while it is.
     pub end: Option<PointEnd>,
+    /// The document of the repetition with the middle value; `None` if none is kept.
+    #[serde(skip)]
+    pub document: Option<Value>,
 }
 
 /// The place of a contender beside the reference, at one point and by its interval alone.
@@ -183,7 +186,15 @@ impl Report {
         let environments = content.read_environments(names.collect())?;
         let campaign = content.campaign;
         let history = History::new(&campaign, content.repetitions);
-        let runs = Runs::read(&content.folders, &campaign, &history)?;
+        let mut rows = Vec::new();
+        let mut runs = Runs::default();
+        for (number, cell) in campaign.cells().enumerate() {
+            let documents = read_documents(&content.folders, &campaign, &history, cell)?;
+            runs.add_row(campaign.repeat.confidence, number, &documents);
+            let middle = documents.get(documents.len() / 2);
+            let document = middle.map(|(_, document)| document.clone());
+            rows.push(ReportRow::new(&campaign, &history, cell, document));
+        }
         let status = CampaignStatus::of(&campaign, &history, content.holders);
         let goals = (0..campaign.points.len()).flat_map(|point| {
             let goals = campaign.goals_at(point);
@@ -207,10 +218,7 @@ impl Report {
                 .first()
                 .filter(|_| campaign.contenders.len() > 1)
                 .map(|first| first.name.clone()),
-            rows: campaign
-                .cells()
-                .map(|cell| ReportRow::new(&campaign, &history, cell))
-                .collect(),
+            rows,
             goals: goals
                 .map(|(point, goal)| GoalRow::new(&campaign, &history, point, goal))
                 .collect(),
@@ -259,7 +267,7 @@ impl Report {
 }
 
 impl ReportRow {
-    fn new(campaign: &Campaign, history: &History, cell: Cell) -> Self {
+    fn new(campaign: &Campaign, history: &History, cell: Cell, document: Option<Value>) -> Self {
         let (point, contender) = (campaign.point_of(cell), campaign.contender_of(cell));
         let rounds = history.rounds_of(cell);
         let counted: Vec<_> = (0..rounds)
@@ -314,6 +322,7 @@ impl ReportRow {
                 .filter(|repetition| !repetition.is_done())
                 .count(),
             end: campaign.find_last_end(history, cell.point),
+            document,
         }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::error::CampaignError;
 use crate::file::Campaign;
@@ -143,39 +144,14 @@ struct DocumentDevice {
 }
 
 impl Runs {
-    /// Reads the runs of the repetitions that count from these folders. Documents of other programs are left out.
-    ///
-    /// # Errors
-    /// [`CampaignError::File`] if a document is damaged.
-    pub fn read(
-        folders: &[PathBuf],
-        campaign: &Campaign,
-        history: &History,
-    ) -> Result<Self, CampaignError> {
-        let mut all = Self::default();
-        for (row, cell) in campaign.cells().enumerate() {
-            let mut documents = Vec::new();
-            for repetition in list_counted(history, cell) {
-                let Some(name) = &repetition.document else {
-                    continue;
-                };
-                let document = read_document(folders, name)?;
-                if let Some(document) = document.and_then(|it| serde_json::from_value(it).ok()) {
-                    documents.push((repetition, document));
-                }
-            }
-            all.add_row(campaign, cell, row, documents);
-        }
-        Ok(all)
-    }
-
-    fn add_row(
-        &mut self,
-        campaign: &Campaign,
-        cell: Cell,
-        row: usize,
-        mut documents: Vec<(&Repetition, Document)>,
-    ) {
+    /// Adds the runs of a row by their documents, ascending by value. Documents of other programs are left out.
+    pub fn add_row(&mut self, confidence: f64, row: usize, documents: &[(&Repetition, Value)]) {
+        let mut documents: Vec<(&Repetition, Document)> = documents
+            .iter()
+            .filter_map(|(repetition, document)| {
+                Some((*repetition, Document::deserialize(document).ok()?))
+            })
+            .collect();
         let mut samples: BTreeMap<usize, Vec<(f64, f64)>> = BTreeMap::new();
         for (repetition, document) in &documents {
             self.predictions.extend(document.predict(row, repetition));
@@ -189,7 +165,7 @@ impl Runs {
             }
         }
         for (device, samples) in samples {
-            let median = |values: Vec<f64>| MedianInterval::of(values, campaign.repeat.confidence);
+            let median = |values: Vec<f64>| MedianInterval::of(values, confidence);
             let elements = median(samples.iter().map(|sample| sample.0).collect());
             let gflops = median(samples.iter().map(|sample| sample.1).collect());
             if let (Some(elements), Some(gflops)) = (elements, gflops) {
@@ -201,11 +177,6 @@ impl Runs {
                 });
             }
         }
-        let value = |repetition: &Repetition| {
-            let value = campaign.contender_of(cell).find_value(repetition);
-            value.unwrap_or(f64::INFINITY)
-        };
-        documents.sort_by(|(a, _), (b, _)| value(a).total_cmp(&value(b)));
         if !documents.is_empty() {
             let (repetition, document) = documents.swap_remove(documents.len() / 2);
             let run = self.make_run(row, repetition, document);
@@ -248,11 +219,33 @@ impl Runs {
     }
 }
 
-/// Lists the successful repetitions that count, by round.
-fn list_counted(history: &History, cell: Cell) -> impl Iterator<Item = &Repetition> {
-    (0..history.rounds_of(cell))
-        .filter_map(move |round| history.counted(cell, round))
-        .filter(|repetition| repetition.is_done())
+/// Reads the documents of the repetitions that count from these folders, ascending by value.
+///
+/// # Errors
+/// [`CampaignError::File`] if a document is damaged.
+pub(super) fn read_documents<'h>(
+    folders: &[PathBuf],
+    campaign: &Campaign,
+    history: &'h History,
+    cell: Cell,
+) -> Result<Vec<(&'h Repetition, Value)>, CampaignError> {
+    let counted = (0..history.rounds_of(cell))
+        .filter_map(|round| history.counted(cell, round))
+        .filter(|repetition| repetition.is_done());
+    let mut documents = Vec::new();
+    for repetition in counted {
+        if let Some(name) = &repetition.document
+            && let Some(document) = read_document(folders, name)?
+        {
+            documents.push((repetition, document));
+        }
+    }
+    let value = |repetition: &Repetition| {
+        let value = campaign.contender_of(cell).find_value(repetition);
+        value.unwrap_or(f64::INFINITY)
+    };
+    documents.sort_by(|(a, _), (b, _)| value(a).total_cmp(&value(b)));
+    Ok(documents)
 }
 
 impl Device {

@@ -215,6 +215,7 @@ impl Engine<'_> {
         };
         match contender.make_command(&point.parameters, &task.tuned) {
             Ok(line) => {
+                let line = line.locate(self.folder.path());
                 let before = HostState::read(&self.gpus);
                 let limit = Duration::try_from_secs_f64(contender.limit_s).unwrap_or(Duration::MAX);
                 let ended = run_process(

@@ -180,9 +180,41 @@ fn documents_are_kept_where_the_file_says_so() {
         let printed = serde_json::json!({"wall_s": line.parameters["size"]});
         assert_eq!(kept, (line.contender == "one").then_some(printed));
     }
+    let rows = Report::read(&trial.results()).unwrap().rows;
+    let documents: Vec<_> = rows.into_iter().map(|row| row.document).collect();
+    let printed = |size| Some(serde_json::json!({"wall_s": size}));
+    assert_eq!(documents, [printed(10), None, printed(20), None]);
     // The sizes are two, and so are the documents, however many repetitions print them.
     let documents = fs::read_dir(trial.results().join("documents")).unwrap();
     assert_eq!(documents.count(), 2);
+}
+
+#[test]
+fn what_a_first_run_writes_into_the_folder_of_results_is_read_in_the_rounds() {
+    let trial = Trial::new(
+        r#"
+        [[contender]]
+        name = "reader"
+        command = "cat {folder}/made"
+        result = { regex = '(?P<wall_s>[0-9]+) s' }
+        [[contender]]
+        name = "maker"
+        command = "sh -c 'echo {seconds} s | tee \"{folder}/made\"'"
+        result = { regex = '(?P<wall_s>[0-9]+) s' }
+        tune = { seconds = [5] }
+        [repeat]
+        min = 1
+        max = 1
+        again = 0
+        "#,
+    );
+    let status = trial.run().unwrap();
+    assert_eq!((status.state, status.failures.len()), (State::Ended, 0));
+    let lines = trial.lines();
+    assert_eq!((lines.len(), lines[0].round), (3, None));
+    assert!(lines.iter().all(|line| line.values["wall_s"] == 5.0));
+    let report = Report::read(&trial.results()).unwrap();
+    assert_eq!(report.rows[0].command, "cat '{folder}/made'");
 }
 
 #[test]

@@ -1,8 +1,8 @@
-//! Tables of results, made from the samples and the pages of the campaigns.
+//! Tables of results, made from the reports of the campaigns.
 
 use isochron_campaign::{GoalOutcome, GoalRow, Parameter, Report};
 
-use super::pages::{find_root, read_file};
+use super::pages::find_root;
 
 /// Reads the report of a published campaign.
 fn read_report(name: &str) -> Report {
@@ -128,9 +128,12 @@ pub fn campaign_table() -> String {
         campaign_row("prepared"),
         campaign_row("stencil"),
         campaign_row("silence"),
-        thesis_row(),
-        hpopta_row(),
-        jacobi_row(),
+        campaign_row("thesis-3"),
+        campaign_row("thesis-4"),
+        campaign_row("warm-store"),
+        campaign_row("thesis-jacobi"),
+        campaign_row("thesis-speedup"),
+        campaign_row("hpopta"),
         campaign_row("peers-alike"),
         campaign_row("peers-price"),
         campaign_row("peers-unlike"),
@@ -141,129 +144,4 @@ pub fn campaign_table() -> String {
         campaign_row("volume"),
     ];
     "| campaign | figure | found | goals met |\n|---|---|---|---|\n".to_owned() + &rows.concat()
-}
-
-fn format_row(page: &str, figure: &str, found: &str, met: &str) -> String {
-    format!("| [{page}](results/{page}.md) | {figure} | {found} | {met} |\n")
-}
-
-/// A table on a campaign's page.
-struct ResultsTable<'a> {
-    names: Vec<&'a str>,
-    lines: Vec<Vec<&'a str>>,
-}
-
-impl<'a> ResultsTable<'a> {
-    /// Reads the last table of a page that has a column of this name.
-    fn find(page: &'a str, name: &str) -> Self {
-        page.split("\n\n")
-            .filter(|block| block.starts_with("| "))
-            .map(|block| {
-                let lines = block.lines().filter(|line| line.starts_with("| "));
-                let mut lines: Vec<Vec<&str>> = lines.map(split_cells).collect();
-                Self {
-                    names: lines.remove(0),
-                    lines,
-                }
-            })
-            .filter(|table| table.names.contains(&name))
-            .last()
-            .unwrap_or_else(|| panic!("no table has a column {name}"))
-    }
-
-    /// Returns the cells of the `nth` column of this name.
-    fn cells(&self, name: &str, nth: usize) -> Vec<&'a str> {
-        let mut places = (0..self.names.len()).filter(|&at| self.names[at] == name);
-        let at = places.nth(nth).expect("a column");
-        self.lines.iter().map(|line| line[at]).collect()
-    }
-
-    /// Returns how many of the verdicts in the `nth` column `met` are good: `3 of 4`.
-    fn count_verdicts(&self, nth: usize) -> String {
-        format_verdicts(self.cells("met", nth))
-    }
-
-    /// Returns the smallest and the largest median of a column, as they stand there: `0.93 to 1.06`.
-    fn range_of_medians(&self, name: &str) -> String {
-        let cells = self.cells(name, 0).into_iter();
-        let medians: Vec<f64> = cells.map(read_median).collect();
-        let [least, most] =
-            [f64::min, f64::max].map(|choose| medians.iter().copied().reduce(choose));
-        format!("{} to {}", least.expect("a row"), most.expect("a row"))
-    }
-}
-
-/// Returns how many verdicts are good: `3 of 4`.
-fn format_verdicts(mut verdicts: Vec<&str>) -> String {
-    verdicts.retain(|verdict| !verdict.is_empty());
-    let met = verdicts.iter().filter(|verdict| **verdict == "yes").count();
-    format!("{met} of {}", verdicts.len())
-}
-
-fn split_cells(line: &str) -> Vec<&str> {
-    line.trim_matches('|').split('|').map(str::trim).collect()
-}
-
-/// Reads the median in a cell: the number before its unit or its range.
-fn read_median(cell: &str) -> f64 {
-    let (number, _) = cell.split_once(' ').unwrap_or((cell, ""));
-    number
-        .parse()
-        .unwrap_or_else(|_| panic!("`{cell}` has no median"))
-}
-
-fn read_page(name: &str) -> String {
-    read_file(format!("bench/results/{name}.md"))
-}
-
-/// Returns nothing before the campaign was measured.
-fn thesis_row() -> String {
-    let page = read_page("thesis-3");
-    if !page.contains("| goal |") {
-        return String::new();
-    }
-    let warm = "cost of a warm store, %";
-    let warm = ResultsTable::find(&page, warm).range_of_medians(warm);
-    let verdicts = ["goal", "goal with a warm store"]
-        .map(|name| ResultsTable::find(&page, name))
-        .each_ref()
-        .map(|table| table.cells("met", 0));
-    let partial = "cost of partial FPM, %";
-    let partial = ResultsTable::find(&page, partial).range_of_medians(partial);
-    format_row(
-        "thesis-3",
-        "measuring and partitioning, % of the multiplication, with a warm store",
-        &format!("{warm}, and {partial} by partial models"),
-        &format_verdicts(verdicts.concat()),
-    )
-}
-
-fn hpopta_row() -> String {
-    let page = read_page("hpopta");
-    if !page.contains("Measured by") {
-        return String::new();
-    }
-    let figure = "actual / predicted";
-    format_row(
-        "hpopta",
-        "actual / predicted time of HPOPTA's division of an FFT",
-        &ResultsTable::find(&page, figure).range_of_medians(figure),
-        &ResultsTable::find(&page, "goal").count_verdicts(0),
-    )
-}
-
-/// Returns nothing before the campaign was measured.
-fn jacobi_row() -> String {
-    let page = read_page("thesis-jacobi");
-    if !page.contains("Measured by") {
-        return String::new();
-    }
-    let [fpm, cpm] = ["FPM (NPA), even / it", "CPM, even / it"]
-        .map(|name| ResultsTable::find(&page, name).range_of_medians(name));
-    format_row(
-        "thesis-jacobi",
-        "even split / balanced by partial models, Jacobi's method, moving counted",
-        &format!("{fpm}, and {cpm} by constant speeds"),
-        "",
-    )
 }

@@ -9,8 +9,8 @@
 //! * `<!-- run: never, REASON -->`: it does not run.
 //!
 //! `cargo xtask` is parsed by xtask's own tests; `cargo xtask install` and `cargo xtask wheel` find what was made for the tests.
-//! The options of `cluster`, `bench` and `reproduce` are parsed by their programs, and campaigns are planned. `pip` only looks whether there is a wheel,
-//! since the tests of the Python package install it; `python` is the one that has it.
+//! The options of `cluster` and `bench` are parsed by their programs, and campaigns are planned. `pip` only looks whether there is
+//! a wheel, since the tests of the Python package install it; `python` is the one that has it.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -26,7 +26,7 @@ use crate::python::write_python;
 const CARGO: &str = r#"#!/bin/sh
 case "$1 $2" in
 "xtask cluster") program=$ISOCHRON_CLUSTER ;;
-"xtask bench" | "xtask reproduce")
+"xtask bench")
     if [ -f "bench/campaigns/$3.toml" ]; then
         campaign=bench/campaigns/$3.toml; shift 3; exec isochron campaign plan "$campaign" "$@"
     fi

@@ -9,7 +9,7 @@ use toml::Spanned;
 use super::combine::{agree, combine_all, join, list_rows};
 use super::raw::{Lists, RawContender, RawFile, RawGoal, RawNodes};
 use super::{
-    Better, Campaign, ComputedValue, Contender, Goal, Repeat, TOOK, fingerprint_definition,
+    Better, Campaign, ComputedValue, Contender, FOLDER, Goal, Repeat, TOOK, fingerprint_definition,
 };
 use crate::expression::Expression;
 use crate::point::{Parameters, Point, describe_parameters};
@@ -280,6 +280,10 @@ fn check_lists(lists: &Lists) -> Result<(), Mistake> {
                 "`{}` is no name: use letters, digits and `_`",
                 name.get_ref()
             );
+            return Err(Mistake::new(name.span(), reason));
+        }
+        if name.get_ref() == FOLDER {
+            let reason = format!("`{FOLDER}` is the folder of results already");
             return Err(Mistake::new(name.span(), reason));
         }
         if values.get_ref().is_empty() {
@@ -557,6 +561,7 @@ fn check_contender(
         return Err(Mistake::new(twice.span(), reason));
     }
     let known: BTreeSet<&str> = parameters.iter().copied().chain(tuned).collect();
+    let in_commands: BTreeSet<&str> = known.iter().copied().chain([FOLDER]).collect();
     if raw.command.get_ref().trim().is_empty() {
         return Err(Mistake::new(raw.command.span(), "the command is empty"));
     }
@@ -572,18 +577,18 @@ fn check_contender(
     let env = raw
         .env
         .iter()
-        .map(|(name, text)| Ok((name.get_ref().clone(), read_template(text, &known)?)));
+        .map(|(name, text)| Ok((name.get_ref().clone(), read_template(text, &in_commands)?)));
     let tune = raw
         .tune
         .iter()
         .map(|(name, values)| (name.get_ref().clone(), values.get_ref().clone()));
     Ok(Contender {
         name: raw.name.get_ref().clone(),
-        command: read_template(&raw.command, &known)?,
+        command: read_template(&raw.command, &in_commands)?,
         launch: raw
             .launch
             .as_ref()
-            .map(|launch| read_template(launch, &known))
+            .map(|launch| read_template(launch, &in_commands))
             .transpose()?,
         env: env.collect::<Result<_, _>>()?,
         tune: tune.collect(),

@@ -1,3 +1,5 @@
+use std::path::Path;
+
 use super::*;
 use crate::point::Parameter;
 
@@ -15,9 +17,9 @@ hosts = ["1:4", "1:2:4:8"]
 
 [[contender]]
 name = "ours"
-command = "isochron mxm --size {size} --pace '{hosts}' --json"
+command = "isochron mxm --size {size} --pace '{hosts}' --json --out {folder}/{{folder}}"
 launch = "mpirun -n {ranks}"
-env = { OMP_NUM_THREADS = "{ranks}" }
+env = { OMP_NUM_THREADS = "{ranks}", OUT = "{folder}" }
 result = { json = ["wall_s", "balance_s", "gflops"] }
 
 [[contender]]
@@ -57,6 +59,12 @@ const MISTAKES: &[(&str, &str, usize, &str)] = &[
         "{sise} --pace",
         15,
         "unknown parameter `{sise}`: did you mean `size`?",
+    ),
+    (
+        "size = [4096, 8192]",
+        "size = [4096, 8192]\nfolder = [1]",
+        7,
+        "`folder` is the folder of results already",
     ),
     (
         "ranks == 2\"",
@@ -277,9 +285,19 @@ fn a_campaign_has_the_points_of_its_sweep_joined_with_its_zip() {
     assert_eq!(pdgemm.limit_s, 60.0);
     let parameters = &campaign.points[1].parameters;
     let line = ours.make_command(parameters, &Parameters::new()).unwrap();
-    let words = "mpirun -n 4 isochron mxm --size 4096 --pace 1:2:4:8 --json";
-    assert_eq!(line.words, words.split(' ').collect::<Vec<_>>());
-    assert_eq!(line.describe(), format!("OMP_NUM_THREADS=4 {words}"));
+    let words = "mpirun -n 4 isochron mxm --size 4096 --pace 1:2:4:8 --json --out";
+    assert_eq!(line.words[..11], words.split(' ').collect::<Vec<_>>());
+    let shown = line.describe();
+    assert!(
+        shown.starts_with("OMP_NUM_THREADS=4 OUT='{folder}' mpirun -n 4 ")
+            && shown.ends_with(" --out '{folder}/{folder}'"),
+        "{shown}"
+    );
+    let line = line.locate(Path::new("/a folder"));
+    assert_eq!(
+        (line.words[11].as_str(), line.env["OUT"].as_str()),
+        ("/a folder/{folder}", "/a folder")
+    );
     // A tuned text of two words is two words.
     let tuned = [("grid".to_owned(), Parameter::Text("1 2".to_owned()))].into();
     let line = pdgemm.make_command(parameters, &tuned).unwrap();

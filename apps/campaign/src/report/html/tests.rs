@@ -38,6 +38,7 @@ fn make_report(points: i64, contenders: &[&str]) -> Report {
                 disturbed: 0,
                 failed: 0,
                 end: Some(PointEnd::Precise),
+                document: None,
             }
         })
         .collect();

@@ -1,10 +1,20 @@
-//! Figures 3.1 to 3.4, from measured points of the naive kernel.
+//! Figures 3.1 to 3.4 of the thesis: models of a naive kernel.
+//!
+//! # References
+//! Clarke's thesis, sections 3.1 to 3.3.
 
+use anyhow::Context as _;
+use isochron_campaign::Report;
 use isochron_hierarchy::model::{Fit, Point, SpeedModel};
 use isochron_plot::{Curve, Mark, Plot, color, draw_plots};
 
-use super::kernel::KernelSamples;
 use super::spline::CubicSpline;
+use super::{Figure, draw_curve, list_rows, read_document};
+use crate::growth::Growth;
+use crate::points::MeasuredModels;
+
+/// Block size: a unit is the update of a block of C by blocks of A and B.
+const BLOCK: f64 = 64.0;
 
 /// Places at which a curve is evaluated.
 const PLACES: u32 = 500;
@@ -13,25 +23,37 @@ const PLACES: u32 = 500;
 const FEW: usize = 5;
 const SOME: usize = 12;
 
-impl KernelSamples {
-    /// Draws the figures as SVG documents, with their numbers; none without points.
-    ///
-    /// # Errors
-    /// If the points make no model.
-    pub fn draw_figures(&self) -> anyhow::Result<Vec<(usize, String)>> {
-        if self.points.is_empty() {
-            return Ok(Vec::new());
-        }
-        let figures = [
-            self.draw_fits()?,
-            self.draw_lines()?,
-            self.draw_splines()?,
-            self.draw_growth()?,
-        ];
-        let figures = figures.map(|plots| draw_plots(&plots));
-        Ok((1..).zip(figures).collect())
-    }
+/// The measured points of the figures.
+struct KernelPoints {
+    /// The full model of the naive kernel.
+    points: Vec<Point>,
+    /// The points that the divisions of DPA added to its partial model.
+    growth: Vec<Point>,
+}
 
+/// Draws the four figures.
+pub fn draw_figures(report: &Report) -> anyhow::Result<Vec<Figure>> {
+    let row = |contender| {
+        let rows = list_rows(report, contender);
+        rows.first()
+            .copied()
+            .with_context(|| format!("no {contender} was measured"))
+    };
+    let full: MeasuredModels = read_document(row("full")?)?;
+    let growth: Growth = read_document(row("growth")?)?;
+    let measured = KernelPoints {
+        points: full.into_first()?,
+        growth: growth.steps.iter().map(|step| step.naive).collect(),
+    };
+    Ok(vec![
+        ("figure-3-1", draw_plots(&measured.draw_fits()?)),
+        ("figure-3-2", draw_plots(&measured.draw_lines()?)),
+        ("figure-3-3", draw_plots(&measured.draw_splines()?)),
+        ("figure-3-4", draw_plots(&measured.draw_growth()?)),
+    ])
+}
+
+impl KernelPoints {
     /// Figure 3.1: the full model by its two fits.
     fn draw_fits(&self) -> anyhow::Result<Vec<Plot>> {
         let fits = [
@@ -66,13 +88,11 @@ impl KernelSamples {
             .map(|point| (point.d as f64, to_gflops(point.speed())));
         let cubic = CubicSpline::through(speeds.collect());
         let places = self.list_places().into_iter();
-        let cubic = Curve {
-            name: "cubic spline".to_owned(),
-            symbol: '*',
-            color: color::VERMILION,
-            dashed: false,
-            points: places.map(|x| (x, cubic.value(x).max(0.0))).collect(),
-        };
+        let cubic = draw_curve(
+            "cubic spline".to_owned(),
+            color::VERMILION,
+            places.map(|x| (x, cubic.value(x).max(0.0))).collect(),
+        );
         let akima = Fit::Akima.model(&some)?;
         let akima = self.draw_model("Akima spline".to_owned(), color::BLUE, &*akima);
         let mut plots = Vec::new();
@@ -86,10 +106,9 @@ impl KernelSamples {
 
     /// Figure 3.4: the partial model of the naive kernel after each division of DPA.
     fn draw_growth(&self) -> anyhow::Result<Vec<Plot>> {
-        let points: Vec<Point> = self.growth.iter().map(|step| step.naive).collect();
         let mut plots = Vec::new();
-        for (index, letter) in (0..points.len()).zip('a'..) {
-            let known = &points[..=index];
+        for (index, letter) in (0..self.growth.len()).zip('a'..) {
+            let known = &self.growth[..=index];
             let model = Fit::PiecewiseSpeed.model(known)?;
             let curves = vec![
                 self.draw_model("partial".to_owned(), color::BLUE, &*model),
@@ -108,7 +127,7 @@ impl KernelSamples {
     /// Makes a plot of curves and the points that they were made from.
     fn make_plot(&self, title: String, curves: Vec<Curve>, points: &[Point]) -> Plot {
         let marks = points.iter().map(|point| {
-            let work = point.d as f64 * KernelSamples::flops_per_unit() / 1e9;
+            let work = point.d as f64 * flops_per_unit() / 1e9;
             Mark::of_speed(point.d as f64, work, point.t_s, point.ci_s)
         });
         Plot {
@@ -131,21 +150,13 @@ impl KernelSamples {
 
     fn draw_model(&self, name: String, color: &'static str, model: &dyn SpeedModel) -> Curve {
         let places = self.list_places().into_iter();
-        Curve {
-            name,
-            symbol: '*',
-            color,
-            dashed: false,
-            points: places.map(|x| (x, to_gflops(model.speed(x)))).collect(),
-        }
+        let points = places.map(|x| (x, to_gflops(model.speed(x))));
+        draw_curve(name, color, points.collect())
     }
 
     /// Returns even steps to the largest size, and all measured sizes.
     fn list_places(&self) -> Vec<f64> {
-        let sizes = self
-            .points
-            .iter()
-            .chain(self.growth.iter().map(|step| &step.naive));
+        let sizes = self.points.iter().chain(&self.growth);
         let sizes: Vec<f64> = sizes.map(|point| point.d as f64).collect();
         let end = sizes.iter().copied().fold(0.0, f64::max);
         let mut places: Vec<f64> = (0..=PLACES)
@@ -158,8 +169,12 @@ impl KernelSamples {
     }
 }
 
+fn flops_per_unit() -> f64 {
+    2.0 * BLOCK.powi(3)
+}
+
 fn to_gflops(units_per_s: f64) -> f64 {
-    units_per_s * KernelSamples::flops_per_unit() / 1e9
+    units_per_s * flops_per_unit() / 1e9
 }
 
 /// Returns some of the points, evenly from the first to the last.
@@ -171,46 +186,4 @@ fn choose_points(points: &[Point], count: usize) -> Vec<Point> {
         .collect();
     chosen.dedup_by_key(|point| point.d);
     chosen
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::kernel::GrowthStep;
-    use super::*;
-
-    fn point(d: u64) -> Point {
-        Point {
-            d,
-            t_s: d as f64 * (1e-5 + 1e-9 * d as f64),
-            reps: 3,
-            ci_s: 0.0,
-        }
-    }
-
-    #[test]
-    fn every_figure_shows_its_points() -> anyhow::Result<()> {
-        let samples = KernelSamples {
-            points: (1..=40).map(|i| point(100 * i)).collect(),
-            growth: [4000, 900, 1100]
-                .map(|d| GrowthStep {
-                    naive: point(d),
-                    blas: point(d),
-                })
-                .into(),
-        };
-        let figures = samples.draw_figures()?;
-        let plots: Vec<usize> = figures
-            .iter()
-            .map(|(_, svg)| svg.matches("speed, GFLOP/s").count())
-            .collect();
-        assert_eq!(plots, [2, 1, 2, 3]);
-        assert!(
-            figures[3]
-                .1
-                .contains("(c) division 3 adds a point at 1100 units")
-        );
-        assert_eq!(choose_points(&samples.points, FEW).len(), FEW);
-        assert!(KernelSamples::default().draw_figures()?.is_empty());
-        Ok(())
-    }
 }
