@@ -30,7 +30,9 @@ pub struct Rect {
     pub x: f64,
     /// The upper edge.
     pub y: f64,
+    /// Its width.
     pub width: f64,
+    /// Its height.
     pub height: f64,
 }
 
