@@ -207,7 +207,7 @@ impl Campaign {
 
 impl Contender {
     /// Returns the words of its command line at a point, launcher first, and its environment variables. The folder of results
-    /// has to be [located](CommandLine::locate).
+    /// is not filled in: [`CommandLine::describe`] shows its name.
     ///
     /// # Errors
     /// A quotation mark without its other half.
