@@ -9,18 +9,8 @@ use crate::statistics::nan_if_null;
 /// The report of a multiplication. Keys that no campaign reads are kept as they are.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct MxmReport {
-    /// Rows of A and C; missing in a brief report.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub m: Option<usize>,
-    /// Block size.
-    pub block: usize,
-    /// The strategy that divided the work; missing in an old brief report.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub strategy: Option<String>,
     /// Seconds of the multiplication alone.
     pub wall_s: f64,
-    /// Seconds of measuring and partitioning.
-    pub balance_s: f64,
     /// Seconds of the work at the sum of the speeds that the devices showed.
     #[serde(deserialize_with = "nan_if_null")]
     pub ideal_s: f64,
@@ -30,39 +20,11 @@ pub struct MxmReport {
     /// Imbalance of the busy times, max |t_i - t_j| / t_i.
     #[serde(deserialize_with = "nan_if_null")]
     pub imbalance: f64,
-    /// The course of the balancing; missing in a brief report.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub balance: Option<BalanceSummary>,
     /// `true` if the result passed its check; missing in a brief report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<bool>,
     /// The nodes by rank.
     pub nodes: Vec<NodeSummary>,
-    /// The time account of the first rank; missing in a brief report.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub account: Option<AccountSummary>,
-    #[serde(flatten)]
-    rest: Map<String, Value>,
-}
-
-/// The time account of a process.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct AccountSummary {
-    /// Seconds of measuring and partitioning.
-    pub plan_s: f64,
-    /// Seconds of multiplying, with the making of its memory.
-    pub multiply_s: f64,
-    #[serde(flatten)]
-    rest: Map<String, Value>,
-}
-
-/// The course of the balancing.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct BalanceSummary {
-    /// Measurements of all nodes.
-    pub iterations: u32,
-    /// `true` if the balance was reached.
-    pub converged: bool,
     #[serde(flatten)]
     rest: Map<String, Value>,
 }
@@ -70,13 +32,6 @@ pub struct BalanceSummary {
 /// A node of a report.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NodeSummary {
-    /// Seconds in which its slowest device computed.
-    pub busy_s: f64,
-    /// Bytes that it received.
-    pub bytes: u64,
-    /// Seconds in which it waited for messages.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub exposed_s: Option<f64>,
     /// Its devices.
     pub devices: Vec<DeviceSummary>,
     #[serde(flatten)]

@@ -165,27 +165,17 @@ impl Svg {
 
     /// Adds a filled rectangle without an outline.
     pub fn rect(&mut self, rect: Rect, fill: &str) {
-        let Rect {
-            x,
-            y,
-            width,
-            height,
-        } = rect;
         self.add(format_args!(
-            "<rect x=\"{x:.2}\" y=\"{y:.2}\" width=\"{width:.2}\" height=\"{height:.2}\" fill=\"{fill}\"/>"
+            "<rect x=\"{:.2}\" y=\"{:.2}\" width=\"{:.2}\" height=\"{:.2}\" fill=\"{fill}\"/>",
+            rect.x, rect.y, rect.width, rect.height
         ));
     }
 
     /// Adds a filled rectangle with an outline and round corners.
     pub fn outlined_rect(&mut self, rect: Rect, fill: &str) {
-        let Rect {
-            x,
-            y,
-            width,
-            height,
-        } = rect;
         self.add(format_args!(
-            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" rx=\"2\" fill=\"{fill}\" stroke=\"#555\"/>"
+            "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" rx=\"2\" fill=\"{fill}\" stroke=\"#555\"/>",
+            rect.x, rect.y, rect.width, rect.height
         ));
     }
 }
