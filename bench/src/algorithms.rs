@@ -9,12 +9,12 @@ use isochron_hierarchy::model::{AkimaFpm, PiecewiseFpm, SpeedModel, TimeFunction
 use isochron_hierarchy::partition::{
     Partition, PartitionError, SearchOutcome, gpa, hpopta, hpopta_search, npa,
 };
+use isochron_hierarchy::times::find_median;
 use isochron_support::simulated::SimulatedCluster;
 use serde::Serialize;
 
 use crate::instances::{self, make_models};
 use crate::learning::time_decisions;
-use crate::statistics::median;
 
 /// Units of each device on average, where the models have no end.
 const UNITS_EACH: u64 = 10_000;
@@ -121,8 +121,9 @@ fn solve_repeatedly(algorithm: Algorithm, size: usize) -> anyhow::Result<Solutio
         let solution = solve()?;
         times_s.push(solution.time_s);
         if start.elapsed() >= LEAST {
+            times_s.sort_by(f64::total_cmp);
             return Ok(Solution {
-                time_s: median(&times_s),
+                time_s: find_median(&times_s),
                 ..solution
             });
         }

@@ -1,6 +1,6 @@
-//! Contenders of the campaigns in `bench/campaigns`, the figures that are drawn from their results, and the campaign of a GPU.
+//! Contenders of the campaigns in `bench/campaigns`, and the figures that are drawn from their results.
 
-// A campaign reports its progress.
+// A contender prints its result.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod algorithms;
@@ -8,21 +8,16 @@ mod figures;
 mod gpu;
 mod growth;
 mod instances;
-mod launch;
 mod learning;
 mod listen;
-mod markdown;
 mod measure;
 mod neighbours;
 mod points;
-mod process;
-mod report;
-mod results;
 mod shape;
-mod statistics;
-mod trace;
 mod update;
 mod volume;
+
+use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
@@ -30,18 +25,18 @@ use clap::{Parser, Subcommand};
 #[command(name = "isochron-bench", about)]
 struct BenchCliArguments {
     #[command(subcommand)]
-    campaign: CampaignCommand,
+    command: BenchCommand,
 }
 
 #[derive(Subcommand)]
-enum CampaignCommand {
+enum BenchCommand {
     /// Time of a partitioner, layout or balancing machine, and its growth from half the size
     Algorithms(algorithms::AlgorithmsArguments),
     /// A burst of updates by a CPU device, or by the BLAS with its own threads
     Update(update::UpdateArguments),
     /// An update of a device alone, or next to neighbours that stream through memory
     Neighbours(neighbours::NeighboursArguments),
-    /// A GPU: its link, our update against cuBLAS, a C that does not fit, the GPU with CPUs and ranks
+    /// A GPU: its link, our updates, those of a C that does not fit, cuBLAS or cuBLASXt
     Gpu(gpu::GpuArguments),
     /// Models of a kernel measured at adaptive sizes against models measured on a grid of sizes
     Measure(measure::AdaptiveSizesArguments),
@@ -57,18 +52,26 @@ enum CampaignCommand {
     Figures(figures::FiguresArguments),
 }
 
-fn main() -> anyhow::Result<()> {
+fn main() -> ExitCode {
     isochron_devices::internal::own_libraries();
-    match BenchCliArguments::parse().campaign {
-        CampaignCommand::Algorithms(arguments) => algorithms::run(&arguments),
-        CampaignCommand::Update(arguments) => update::run(&arguments),
-        CampaignCommand::Neighbours(arguments) => neighbours::run(&arguments),
-        CampaignCommand::Gpu(arguments) => gpu::run(&arguments),
-        CampaignCommand::Measure(arguments) => measure::run(&arguments),
-        CampaignCommand::Learning(arguments) => learning::run(&arguments),
-        CampaignCommand::Volume(arguments) => volume::run(&arguments),
-        CampaignCommand::Listen(arguments) => listen::run(&arguments),
-        CampaignCommand::Growth(arguments) => growth::run(&arguments),
-        CampaignCommand::Figures(arguments) => figures::run(&arguments),
+    if let Err(error) = run() {
+        eprintln!("isochron-bench: {error:#}");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+fn run() -> anyhow::Result<()> {
+    match BenchCliArguments::parse().command {
+        BenchCommand::Algorithms(arguments) => algorithms::run(&arguments),
+        BenchCommand::Update(arguments) => update::run(&arguments),
+        BenchCommand::Neighbours(arguments) => neighbours::run(&arguments),
+        BenchCommand::Gpu(arguments) => gpu::run(&arguments),
+        BenchCommand::Measure(arguments) => measure::run(&arguments),
+        BenchCommand::Learning(arguments) => learning::run(&arguments),
+        BenchCommand::Volume(arguments) => volume::run(&arguments),
+        BenchCommand::Listen(arguments) => listen::run(&arguments),
+        BenchCommand::Growth(arguments) => growth::run(&arguments),
+        BenchCommand::Figures(arguments) => figures::run(&arguments),
     }
 }

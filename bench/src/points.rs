@@ -1,12 +1,10 @@
 //! Points that `isochron measure` prints.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use isochron_hierarchy::model::Point;
 use serde::Deserialize;
-
-use crate::process::run_program;
 
 /// The document of `isochron measure --json`, as far as it is needed.
 #[derive(Debug, Deserialize)]
@@ -36,13 +34,16 @@ impl MeasuredModels {
 /// # Errors
 /// If the command fails.
 pub fn measure_points(words: &str) -> anyhow::Result<Vec<Point>> {
-    let words = words.split(' ');
-    let (text, _) = run_program(
-        Command::new("isochron")
-            .arg("measure")
-            .args(words)
-            .arg("--json"),
-    )?;
-    let models: MeasuredModels = serde_json::from_str(&text).context(text)?;
+    let mut command = Command::new("isochron");
+    command.arg("measure").args(words.split(' ')).arg("--json");
+    command.stdin(Stdio::null());
+    let output = command.output().with_context(|| format!("{command:?}"))?;
+    ensure!(
+        output.status.success(),
+        "{command:?}: {}\n{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let models: MeasuredModels = serde_json::from_slice(&output.stdout)?;
     models.into_first()
 }

@@ -1,25 +1,19 @@
 //! The shape of a product.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// The shape of a product or update `C (m×n) += A (m×k) · B (k×n)`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, clap::Args)]
 pub struct ProductShape {
+    /// Rows of C
     pub m: usize,
+    /// Columns of C
     pub n: usize,
+    /// Columns of A
     pub k: usize,
 }
 
 impl ProductShape {
-    /// Makes the shape of a product of squares.
-    pub const fn square(side: usize) -> Self {
-        Self {
-            m: side,
-            n: side,
-            k: side,
-        }
-    }
-
     /// Returns the floating-point operations `2·m·n·k`.
     pub fn flop(self) -> f64 {
         2.0 * (self.m * self.n) as f64 * self.k as f64

@@ -21,12 +21,8 @@ use crate::shape::ProductShape;
 pub struct UpdateArguments {
     /// Who updates
     side: UpdateSide,
-    /// Rows of C
-    m: usize,
-    /// Columns of C
-    n: usize,
-    /// Columns of A
-    k: usize,
+    #[command(flatten)]
+    shape: ProductShape,
     /// Updates, after one that warms up
     #[arg(long, default_value_t = 5)]
     reps: usize,
@@ -67,16 +63,16 @@ struct BurstTimes {
 /// # Errors
 /// If the library or the device cannot be opened, or memory is short.
 pub fn run(arguments: &UpdateArguments) -> anyhow::Result<()> {
-    let &UpdateArguments { m, n, k, reps, .. } = arguments;
+    let &UpdateArguments { shape, reps, .. } = arguments;
     let topology = Arc::new(Topology::discover()?);
-    let mut operands = UpdateOperands::new(ProductShape { m, n, k })?;
+    let mut operands = UpdateOperands::new(shape)?;
     let burst = match arguments.side {
         UpdateSide::Ours => {
             let blas = Arc::new(CblasLibrary::open(&arguments.blas)?);
             let library = blas.name().to_owned();
             let cores = topology.cores();
             let mut worker = CpuWorker::new(topology, "cpu0", cores, true, blas)?;
-            worker.begin(operands.views().2, Depth::of(k, reps))?;
+            worker.begin(operands.views().2, Depth::of(shape.k, reps))?;
             let times_s = time_burst(reps, &mut || {
                 let (a, b, c) = operands.views();
                 worker.update(1.0, a, b, c)?;

@@ -1,7 +1,7 @@
 //! `cargo xtask bench`: a campaign, in release.
 //!
 //! A campaign is a file in `bench/campaigns`, which the engine of `isochron campaign` measures. Its commands name programs
-//! without folders: they are built here and found by name. Other measurements are commands of `isochron-bench`.
+//! without folders: they are built here and found by name.
 
 use std::env;
 use std::fs;
@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::build::{self, TEST_HOOKS, WITH_TESTS};
 use crate::install;
@@ -31,29 +31,12 @@ const PREPARED: &str = "prepared";
 /// Drivers of other programs.
 const PEERS: [&str; 4] = ["pdgemm", "dgemm", "starpu", "speed"];
 
-/// Builds the programs and runs campaign `name` with `args`.
+/// Builds the programs that campaign `name` runs, measures what its folder lacks, and makes its report and figures.
 ///
 /// # Errors
-/// When a step fails.
+/// If there is no such campaign, or a step fails.
 pub fn run(workspace: &Workspace, steps: &mut Steps, name: &str, args: &[String]) -> Result<()> {
-    let file = workspace
-        .root()
-        .join("bench/campaigns")
-        .join(format!("{name}.toml"));
-    if file.is_file() {
-        return run_file(workspace, steps, name, &file, args);
-    }
-    run_program(workspace, steps, name, args)
-}
-
-/// Builds the programs that a campaign file names, measures what its folder lacks, and makes its report and figures.
-fn run_file(
-    workspace: &Workspace,
-    steps: &mut Steps,
-    name: &str,
-    file: &Path,
-    args: &[String],
-) -> Result<()> {
+    let file = &find_campaign(workspace, name)?;
     let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
     let needs = CampaignNeeds::of(&text);
     let mpi = needs.install(workspace, steps)?;
@@ -85,6 +68,28 @@ fn run_file(
         mpi.apply(&mut command);
         execute(command.arg("figures").arg(&folder))
     })
+}
+
+/// Returns the file of a campaign.
+///
+/// # Errors
+/// If there is none; the text names those that there are.
+fn find_campaign(workspace: &Workspace, name: &str) -> Result<PathBuf> {
+    let folder = workspace.root().join("bench/campaigns");
+    let file = folder.join(name).with_extension("toml");
+    if file.is_file() {
+        return Ok(file);
+    }
+    let mut names = Vec::new();
+    for file in fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
+        let file = file?.path();
+        names.extend(file.file_stem().map(|stem| stem.display().to_string()));
+    }
+    names.sort();
+    bail!(
+        "there is no campaign `{name}`: name one of {}",
+        names.join(", ")
+    )
 }
 
 /// What a campaign runs besides `isochron` and `isochron-bench`.
@@ -219,24 +224,4 @@ fn write_launcher(file: &Path, mpi: &MpiInstallation) -> Result<()> {
     fs::write(file, format!("#!/bin/sh\nexec {} \"$@\"\n", mpi.launcher))?;
     fs::set_permissions(file, fs::Permissions::from_mode(0o755))?;
     Ok(())
-}
-
-/// Builds the programs and runs a command of `isochron-bench`.
-fn run_program(
-    workspace: &Workspace,
-    steps: &mut Steps,
-    name: &str,
-    args: &[String],
-) -> Result<()> {
-    install::ensure(Goal::Run, steps)?;
-    let mpi = build::prepare(workspace, Library::OpenMpi)?;
-    build::release(workspace, steps, &mpi, &format!("{WITH_TESTS} {PROGRAMS}"))?;
-    steps.run(&format!("campaign {name}"), || {
-        let program = workspace.binary(Library::OpenMpi, "isochron-bench");
-        let mut command = Command::new(program);
-        command.arg(name).args(args).current_dir(workspace.root());
-        mpi.apply(&mut command);
-        name_programs(&mut command, workspace, &mpi, &[("BIN", "isochron")]);
-        execute(&mut command)
-    })
 }

@@ -109,7 +109,7 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// Build in release and run one campaign: a file in bench/campaigns, or a command of isochron-bench
+    /// Build in release and measure one campaign of bench/campaigns
     Bench {
         /// The campaign
         name: String,

@@ -7,7 +7,7 @@ use isochron_campaign::{Report, ReportRow};
 use isochron_plot::{Curve, Mark, Plot, color, draw_plots};
 
 use super::{
-    Figure, draw_curve, find_result, list_rows, mark_median, read_document, read_size, read_text,
+    Figure, draw_curve, find_result, list_rows, mark_median, read_document, read_text, read_whole,
 };
 use crate::points::MeasuredModels;
 
@@ -46,7 +46,7 @@ fn list_sizes<'r>(
     let mut rows = Vec::new();
     for row in list_rows(report, contender) {
         if read_text(row, "kernel")? == kernel {
-            rows.push((read_size(row)?, row));
+            rows.push((read_whole(row, "size")?, row));
         }
     }
     rows.sort_by_key(|(size, _)| *size);

@@ -9,7 +9,7 @@ use isochron_hierarchy::model::{Fit, ModelFile, PiecewiseFpm, Point, SpeedModel 
 use isochron_plot::{Bar, BarPanel, Curve, Mark, Plot, color, draw_bars, draw_plots};
 use serde::Deserialize;
 
-use super::{Figure, draw_curve, list_rows, read_document, read_size, read_text};
+use super::{Figure, draw_curve, list_rows, read_document, read_text, read_whole};
 
 /// Places at which a curve is evaluated.
 const PLACES: u32 = 400;
@@ -87,7 +87,7 @@ pub fn draw_figures(report: &Report) -> anyhow::Result<Vec<Figure>> {
         let document: JacobiDocument = read_document(row)?;
         runs.push(ShownRun {
             platform: read_text(row, "platform")?.to_owned(),
-            size: read_size(row)?,
+            size: read_whole(row, "size")?,
             strategy: read_text(row, "strategy")?.to_owned(),
             history: document.history,
         });

@@ -1,5 +1,6 @@
-//! Figures of publications, drawn from the results of their campaigns.
+//! Figures of publications and of a GPU, drawn from the results of their campaigns.
 
+mod gpu;
 mod hpopta;
 mod jacobi;
 mod models;
@@ -38,6 +39,8 @@ pub fn run(arguments: &FiguresArguments) -> anyhow::Result<()> {
 fn draw_figures(folder: &Path) -> anyhow::Result<Vec<Figure>> {
     let report = Report::read(folder)?;
     match &*report.name {
+        "gpu-models" => Ok(vec![gpu::draw_models(&report)?]),
+        "gpu-updates" => Ok(vec![gpu::draw_course(&report)?]),
         "hpopta" => hpopta::draw_figures(&report),
         "thesis-3" => models::draw_figures(&report),
         "thesis-jacobi" => jacobi::draw_figures(&report),
@@ -60,11 +63,11 @@ fn read_document<T: DeserializeOwned>(row: &ReportRow) -> anyhow::Result<T> {
     T::deserialize(document).with_context(|| format!("the document of {name}"))
 }
 
-/// Returns the size of a row.
-fn read_size(row: &ReportRow) -> anyhow::Result<usize> {
-    match row.parameters.get("size") {
-        Some(&Parameter::Whole(size)) => Ok(size as usize),
-        _ => anyhow::bail!("a row of {} has no size", row.contender),
+/// Returns the whole number that is a row's parameter.
+fn read_whole(row: &ReportRow, name: &str) -> anyhow::Result<usize> {
+    match row.parameters.get(name) {
+        Some(&Parameter::Whole(number)) => Ok(number as usize),
+        _ => anyhow::bail!("a row of {} has no {name}", row.contender),
     }
 }
 

@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use isochron_campaign::{MedianInterval, Report};
 use isochron_plot::{Curve, Plot, color, draw_plots};
 
-use super::{Figure, draw_curve, list_rows, mark_median, read_size};
+use super::{Figure, draw_curve, list_rows, mark_median, read_whole};
 
 /// The contenders beside the even division, with their names in the figure and their colours.
 const STRATEGIES: [(&str, &str, &str); 3] = [
@@ -22,7 +22,7 @@ pub fn draw_figure(report: &Report) -> anyhow::Result<Figure> {
         for row in list_rows(report, contender) {
             let ratio = row.ratio;
             let ratio = ratio.with_context(|| format!("{contender} has no speed-up"))?;
-            let mark = mark_median(read_size(row)? as f64, invert(ratio));
+            let mark = mark_median(read_whole(row, "size")? as f64, invert(ratio));
             points.push((mark.x, mark.y));
             marks.push(mark);
         }
@@ -30,7 +30,7 @@ pub fn draw_figure(report: &Report) -> anyhow::Result<Figure> {
     }
     let mut even = Vec::new();
     for row in list_rows(report, "even") {
-        even.push((read_size(row)? as f64, 1.0));
+        even.push((read_whole(row, "size")? as f64, 1.0));
     }
     curves.push(Curve {
         symbol: '-',

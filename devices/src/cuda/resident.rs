@@ -88,7 +88,7 @@ impl Resident {
         next: Option<PanelPair<'_, T>>,
     ) -> CallResult<()> {
         let is_ahead = self.ahead.take() == Some(HostPanels::of(panels));
-        tracing::trace!(k = panels.0.cols(), is_ahead, "an update begins");
+        tracing::trace!(name: "update_begins", k = panels.0.cols(), is_ahead, "an update begins");
         if is_ahead {
             self.room = (self.room + 1) % SLOTS;
             let (a, b) = panels;
@@ -97,16 +97,16 @@ impl Resident {
             self.multiply_in_stripes(gpu, alpha, panels)?;
         }
         gpu.lanes.computed[0].record(&gpu.lanes.compute)?;
-        tracing::trace!("its arithmetic is queued");
+        tracing::trace!(name: "arithmetic_queued", "its arithmetic is queued");
         if let Some(next) = next.filter(|next| self.has_room_for(next)) {
             let (a, b) = self.panel_places((self.room + 1) % SLOTS);
             copy_panel(gpu, next.0, a)?;
             copy_panel(gpu, next.1, b)?;
             self.ahead = Some(HostPanels::of(next));
         }
-        tracing::trace!("nothing is left to copy");
+        tracing::trace!(name: "panels_copied", "nothing is left to copy");
         gpu.lanes.computed[0].synchronize()?;
-        tracing::trace!("an update is done");
+        tracing::trace!(name: "update_done", "an update is done");
         Ok(())
     }
 

@@ -64,6 +64,7 @@ impl Staging {
             copy_columns(piece, self.view_slot(slot, rows.len(), cols.len()));
             // A piece takes a good part of a millisecond; reading the clock twice costs far less.
             tracing::trace!(
+                name: "piece_copied",
                 waited_s = (free - begin).as_secs_f64(),
                 copied_s = free.elapsed().as_secs_f64(),
                 "a piece is in pinned memory"

@@ -1,116 +1,223 @@
-//! The campaign on the GPU, in small and on the emulated CUDA: that every part of it works, and what it does with results
-//! that are of no GPU.
+//! The campaigns of a GPU, at small sizes and on the emulated CUDA.
 
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::path::Path;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use isochron_hierarchy::model::ModelFile;
 use isochron_tests::emulator::emulate;
-use isochron_tests::launch::{HANGS, campaigns, run};
+use isochron_tests::launch::{HANGS, campaigns, cluster_configs, libraries, run};
 use serde_json::Value;
 
-fn campaign(words: &[&dyn AsRef<OsStr>]) -> Command {
-    let mut command = Command::new(campaigns());
-    command.arg("gpu");
-    for word in words {
-        command.arg(word);
+/// Numbers of the files, and those that take their place.
+const SMALL: [(&str, &str); 13] = [
+    ("128", "8"),
+    ("512", "32"),
+    ("576", "100"),
+    ("1024", "12"),
+    ("2048", "24"),
+    ("4096", "48"),
+    ("8192", "96"),
+    ("12288", "192"),
+    ("16384", "192"),
+    ("24576", "384"),
+    ("268435456", "262144"),
+    ("2415919104", "600000"),
+    // Rounds.
+    ("3", "1"),
+];
+
+/// Replaces the numbers of a campaign file.
+fn shrink(text: &str) -> String {
+    let is_digit = |c: char| c.is_ascii_digit();
+    let mut shrunk = String::new();
+    let mut rest = text;
+    while let Some(start) = rest.find(is_digit) {
+        let (before, from) = rest.split_at(start);
+        let (number, after) = from.split_at(from.find(|c| !is_digit(c)).unwrap_or(from.len()));
+        // Digits in a name or behind a point are no number.
+        let is_number = !before.ends_with(|c: char| c.is_alphanumeric() || c == '.');
+        let small = SMALL
+            .iter()
+            .find(|(large, _)| is_number && *large == number);
+        shrunk.extend([before, small.map_or(number, |(_, small)| small)]);
+        rest = after;
     }
-    command
+    shrunk + rest
 }
 
 fn read(file: &Path) -> String {
-    std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+    fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+}
+
+/// A folder with small campaigns and the programs that they name.
+struct SmallCampaigns {
+    folder: tempfile::TempDir,
+}
+
+impl SmallCampaigns {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let small = Self { folder };
+        for name in ["bench/campaigns", "bin", "cuda"] {
+            fs::create_dir_all(small.path(name)).expect("a writable folder");
+        }
+        symlink(cluster_configs(), small.path("cluster-configs")).expect("a writable folder");
+        let launcher = small.path("bin/mpirun");
+        let [mpi, _] = libraries();
+        let script = format!("#!/bin/sh\nexec {} \"$@\"\n", mpi.mpirun().display());
+        fs::write(&launcher, script).expect("a writable folder");
+        fs::set_permissions(&launcher, fs::Permissions::from_mode(0o755)).expect("a file of ours");
+        small
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Runs a program on an emulated GPU, with the programs of campaigns on its path; returns its output.
+    fn run(&self, program: &Path, words: &[&dyn AsRef<OsStr>]) -> String {
+        let mut command = Command::new(program);
+        for word in words {
+            command.arg(word);
+        }
+        let cuda = tempfile::tempdir_in(self.path("cuda")).expect("a writable folder");
+        emulate(&mut command, cuda.path());
+        let own = [
+            self.path("bin"),
+            program.parent().expect("a folder").to_owned(),
+        ];
+        let others = std::env::var_os("PATH").unwrap_or_default();
+        let all = own.into_iter().chain(std::env::split_paths(&others));
+        command
+            .env("PATH", std::env::join_paths(all).expect("folders"))
+            .env("ISOCHRON_CUDA_EMULATOR_MEMORY", "16M")
+            .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
+            .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        run(command, HANGS).success()
+    }
+
+    /// Measures a campaign and draws its figures. Returns its report.
+    fn measure(&self, name: &str) -> Value {
+        let campaign = Path::new("bench/campaigns")
+            .join(name)
+            .with_extension("toml");
+        let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let file = self.folder.path().join(&campaign);
+        fs::write(&file, shrink(&read(&checkout.join(&campaign)))).expect("a writable folder");
+        let results = self.path(name);
+        let [mpi, _] = libraries();
+        self.run(
+            &mpi.isochron,
+            &[&"campaign", &"run", &file, &"--dir", &results],
+        );
+        self.run(&campaigns(), &[&"figures", &results]);
+        let report = self.run(
+            &mpi.isochron,
+            &[&"campaign", &"report", &results, &"--json"],
+        );
+        serde_json::from_str(&report).expect("a report")
+    }
+}
+
+/// Checks that all contenders have values, and all goals a figure.
+fn check_whole(report: &Value) {
+    for row in report["rows"].as_array().expect("rows") {
+        assert!(row["value"]["median"].is_f64(), "{row}");
+    }
+    for goal in report["goals"].as_array().expect("goals") {
+        assert!(goal["ratio"]["median"].is_f64(), "{goal}");
+    }
 }
 
 #[test]
-fn the_campaign_is_whole_on_an_emulated_gpu_and_is_not_published() {
-    let (folder, libraries) = (tempfile::tempdir(), tempfile::tempdir());
-    let (folder, libraries) = (folder.expect("a folder"), libraries.expect("a folder"));
-    let out = folder.path().join("results");
-    let words: [&dyn AsRef<OsStr>; 5] = [&"--small", &"--rounds", &"1", &"--out", &out];
-    let mut command = campaign(&words);
-    emulate(&mut command, libraries.path());
-    command.env("ISOCHRON_CUDA_EMULATOR_MEMORY", "16M");
-    let said = run(command, HANGS).success();
-    assert!(
-        said.contains("they say nothing about speed, and are not published"),
-        "{said}"
-    );
-
-    let results: Value = serde_json::from_str(&read(&out.join("gpu.json"))).expect("JSON");
-    assert_eq!(results["emulated"], true);
-    let [parts, summary] =
-        ["parts", "summary"].map(|key| results[key].as_array().cloned().unwrap_or_default());
-    for part in parts {
-        assert_eq!(part["error"], Value::Null, "{part}");
-    }
-    let mut rows: BTreeMap<String, usize> = BTreeMap::new();
-    for row in summary {
-        *rows
-            .entry(row["part"].as_str().unwrap_or_default().to_owned())
-            .or_default() += 1;
-    }
-    let least = [
-        ("link", 1),
-        ("resident", 10),
-        ("streamed", 1),
-        ("out-of-core", 3),
-        ("together", 2),
-        ("ranks", 4),
-        ("models", 3),
-        ("step", 1),
-    ];
-    for (part, least) in least {
-        assert!(
-            rows.get(part).is_some_and(|&count| count >= least),
-            "{part}: {rows:?}"
-        );
-    }
-    assert!(
-        results["out_of_core"]["cublasxt"]["block"].is_u64()
-            && results["out_of_core"]["cublasxt, pinned"]["block"].is_u64(),
-        "{}",
-        results["out_of_core"]
-    );
-    let tables = read(&out.join("gpu.md"));
-    assert!(tables.starts_with("**Emulated**"), "{tables}");
-    for file in results["models"]["files"].as_array().expect("points files") {
-        let name = file.as_str().expect("a name");
-        let points = ModelFile::parse(&read(&out.join(name))).expect("a points file");
-        assert!(
-            points.points.len() >= 3 && points.headers.contains_key("library"),
-            "{name}"
-        );
-    }
-    for name in ["gpu.svg", "gpu-step.svg"] {
-        let picture = read(&out.join(name));
-        assert!(
-            picture.ends_with("</svg>\n") && !picture.contains("NaN"),
-            "{name}"
-        );
-    }
-
-    let page = "<!-- bench gpu -->\n<!-- /bench gpu -->\n";
-    let bench = folder.path().join("bench");
-    std::fs::create_dir_all(bench.join("results")).expect("a folder");
-    std::fs::write(bench.join("README.md"), page).expect("a file");
-    let mut command = campaign(&[&"--from", &out]);
-    command.current_dir(folder.path());
-    let refused = run(command, HANGS).failure(1);
-    assert!(
-        refused.contains("of an emulated CUDA, and are not published"),
-        "{refused}"
-    );
-    assert_eq!(read(&bench.join("README.md")), page);
-    assert!(!bench.join("results/gpu.json").exists());
+fn numbers_are_replaced_as_a_whole() {
+    let text = "m = [16384, 163840] # f512 0.512\n--count 3";
+    assert_eq!(shrink(text), "m = [192, 163840] # f512 0.512\n--count 1");
 }
 
 #[test]
-fn without_a_gpu_the_campaign_says_what_was_found() {
+fn campaigns_of_a_gpu_are_whole_on_an_emulated_one() {
+    let small = SmallCampaigns::new();
+    for name in ["gpu-updates", "gpu-memory", "gpu-devices", "gpu-ranks"] {
+        let report = small.measure(name);
+        check_whole(&report);
+        let rows = report["rows"].to_string();
+        for contender in ["course", "xt_pinned", "together_fpm", "even"] {
+            let is_there = rows.contains(&format!("\"{contender}\""));
+            let text = read(
+                &small
+                    .path("bench/campaigns")
+                    .join(name)
+                    .with_extension("toml"),
+            );
+            assert_eq!(
+                is_there,
+                text.contains(&format!("\"{contender}\"")),
+                "{name}"
+            );
+        }
+    }
+    let picture = read(&small.path("gpu-updates/course.svg"));
+    assert!(picture.contains("bound by"), "{picture}");
+}
+
+#[test]
+fn the_link_is_measured_with_as_many_host_cores_as_there_are() {
+    let report = SmallCampaigns::new().measure("gpu-link");
+    let rows = report["rows"].as_array().expect("rows");
+    let one = rows.iter().find(|row| row["parameters"]["cores"] == 1);
+    let one = &one.expect("a row")["results"];
+    for speed in ["up", "down", "both", "staged_up", "staged_down"] {
+        let speed = &one[format!("{speed}_gb_per_s")]["median"];
+        assert!(speed.as_f64().is_some_and(|speed| speed > 0.0), "{one}");
+    }
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let eight = rows.iter().find(|row| row["parameters"]["cores"] == 8);
+    let has_failed = eight.expect("a row")["failed"] != 0;
+    assert_eq!(has_failed, cores < 8, "{report}");
+}
+
+#[test]
+fn models_of_a_gpu_and_of_cores_become_points_files() {
+    let small = SmallCampaigns::new();
+    check_whole(&small.measure("gpu-models"));
+    let files = fs::read_dir(small.path("gpu-models/models")).expect("a folder");
+    let mut names = Vec::new();
+    for file in files {
+        let path = file.expect("a file").path();
+        let points = ModelFile::parse(&read(&path)).expect("a points file");
+        assert!(points.points.len() >= 3, "{}", path.display());
+        names.push(
+            path.file_name()
+                .expect("a name")
+                .to_string_lossy()
+                .into_owned(),
+        );
+    }
+    names.sort();
+    assert!(
+        names.iter().any(|name| name.ends_with("-alone.points")),
+        "{names:?}"
+    );
+    assert!(
+        names.iter().any(|name| name.ends_with("-together.points")),
+        "{names:?}"
+    );
+    let picture = read(&small.path("gpu-models/speeds.svg"));
+    assert!(
+        picture.contains("GFLOP/s") && !picture.contains("NaN"),
+        "{picture}"
+    );
+}
+
+#[test]
+fn without_a_gpu_a_contender_says_what_was_found() {
     let libraries = tempfile::tempdir().expect("a folder");
-    let mut command = campaign(&[&"--small"]);
+    let mut command = Command::new(campaigns());
+    command.args(["gpu", "copies"]);
     emulate(&mut command, libraries.path());
     command.env("ISOCHRON_CUDA_EMULATOR_DEVICES", "0");
     let stderr = run(command, HANGS).failure(1);
@@ -118,4 +225,17 @@ fn without_a_gpu_the_campaign_says_what_was_found() {
         stderr.contains("there is no GPU to measure: a CUDA driver"),
         "{stderr}"
     );
+}
+
+#[test]
+fn no_published_result_is_of_an_emulated_gpu() {
+    let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bench/results");
+    for folder in fs::read_dir(results).expect("a folder") {
+        let folder = folder.expect("a file").path();
+        let points = folder.join("documents");
+        for file in fs::read_dir(points).into_iter().flatten() {
+            let file = file.expect("a file").path();
+            assert!(!read(&file).contains("Emulated CUDA"), "{}", file.display());
+        }
+    }
 }

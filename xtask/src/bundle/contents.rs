@@ -90,6 +90,27 @@ impl<'a> Bundle<'a> {
         )
     }
 
+    /// Adds the campaigns of a GPU with their platform files, as they lie in the repository, and the program that measures them.
+    pub fn add_campaigns(&self, workspace: &Workspace) -> Result<()> {
+        let (campaigns, platforms) = (Path::new("bench/campaigns"), Path::new("cluster-configs"));
+        for folder in [campaigns, platforms] {
+            fs::create_dir_all(self.root.join(folder))?;
+        }
+        for file in list_files(&workspace.root().join(campaigns))? {
+            if file_name(&file).starts_with("gpu-") {
+                copy(&file, &self.root.join(campaigns))?;
+            }
+        }
+        for name in ["one-gpu.toml", "shared-gpu.toml"] {
+            let file = workspace.root().join(platforms).join(name);
+            copy(&file, &self.root.join(platforms))?;
+        }
+        write_program(
+            &self.root.join("bin/isochron-gpu-bench"),
+            include_str!("gpu-bench.sh"),
+        )
+    }
+
     /// Adds the MPI library's programs, plugins and texts, and the plugins of its libraries.
     pub fn add_mpi(&mut self) -> Result<()> {
         let libexec = self.root.join("libexec");

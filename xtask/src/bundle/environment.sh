@@ -11,10 +11,6 @@ loader=@LOADER@
 HWLOC_PLUGINS_PATH=$here/lib/hwloc
 export HWLOC_PLUGINS_PATH
 
-# Campaigns start the programs beside them.
-ISOCHRON_BUNDLE=$here
-export ISOCHRON_BUNDLE
-
 @MPI@
 # Whether the host's C library is as new as the bundle's.
 host_is_new_enough() {

@@ -10,6 +10,7 @@
 //!              lib/emulated-cuda: the emulated CUDA driver and cuBLAS, in a bundle with the tests
 //!   include/   the header of kernels in C
 //!   share/     texts of the MPI library; man pages, shell completions, schemas of documents; the sources of the example kernels
+//!   bench/campaigns, cluster-configs: the campaigns of a GPU, in a bundle with the tests
 //!   etc/       the environment that the scripts set
 //! ```
 //!
@@ -81,6 +82,7 @@ pub fn run(
         bundle.add_programs(workspace, &programs)?;
         if with_tests {
             bundle.add_emulator(workspace)?;
+            bundle.add_campaigns(workspace)?;
         }
         bundle.add_mpi()?;
         bundle.add_blas()?;

@@ -97,22 +97,28 @@ pub fn run(archive: &Path, folder: &Path, kind: LauncherKind) -> Result<PathBuf>
     Ok(moved)
 }
 
-/// Checks the GPU path and runs the campaign on the GPU, from a bundle with the tests, on the emulated CUDA.
+/// Checks the GPU path and measures the link by its campaign, from a bundle with the tests, on the emulated CUDA. The other
+/// campaigns would take long there.
 ///
 /// # Errors
 /// If one of them fails or leaves no results.
 pub fn run_on_emulated_gpu(bundle: &Path) -> Result<()> {
-    let results = bundle.join("results");
     execute(&mut command_on_emulator(bundle, "isochron-gpu-check"))?;
-    let words = ["gpu", "--small", "--rounds", "1", "--out"];
-    let mut campaign = command_on_emulator(bundle, "isochron-bench");
-    execute(campaign.args(words).arg(&results))?;
-    for name in ["gpu.json", "gpu.md", "gpu.svg", "gpu-step.svg"] {
-        ensure!(
-            results.join(name).is_file(),
-            "the campaign has not left {name}"
-        );
+    for file in list_files(&bundle.join("bench/campaigns"))? {
+        if file_name(&file) != "gpu-link.toml" {
+            fs::remove_file(file)?;
+        }
     }
+    let results = bundle.join("results");
+    let mut campaigns = command_on_emulator(bundle, "isochron-gpu-bench");
+    campaigns.env("ISOCHRON_CUDA_EMULATOR_MEMORY", "1G");
+    execute(campaigns.arg(&results))?;
+    let report = results.join("gpu-link/report.md");
+    let report = fs::read_to_string(&report).with_context(|| report.display().to_string())?;
+    ensure!(
+        report.contains("staged_up_gb_per_s"),
+        "the campaign has measured nothing: {report}"
+    );
     Ok(())
 }
 

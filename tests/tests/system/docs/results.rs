@@ -142,6 +142,12 @@ pub fn campaign_table() -> String {
         "peers-growth",
         "peers-small",
         "volume",
+        "gpu-link",
+        "gpu-updates",
+        "gpu-memory",
+        "gpu-devices",
+        "gpu-ranks",
+        "gpu-models",
     ]
     .map(campaign_row);
     "| campaign | figure | found | goals met |\n|---|---|---|---|\n".to_owned() + &rows.concat()

@@ -17,7 +17,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use isochron_tests::launch::{HANGS, campaigns, cluster_program, libraries, prefix, python, run};
+use isochron_tests::launch::{HANGS, cluster_program, libraries, prefix, python, run};
 
 use super::pages::{CodeBlock, Page, find_root, read_pages};
 use crate::python::write_python;
@@ -26,11 +26,7 @@ use crate::python::write_python;
 const CARGO: &str = r#"#!/bin/sh
 case "$1 $2" in
 "xtask cluster") program=$ISOCHRON_CLUSTER ;;
-"xtask bench")
-    if [ -f "bench/campaigns/$3.toml" ]; then
-        campaign=bench/campaigns/$3.toml; shift 3; exec isochron campaign plan "$campaign" "$@"
-    fi
-    program=$ISOCHRON_BENCH ;;
+"xtask bench") campaign=bench/campaigns/$3.toml; shift 3; exec isochron campaign plan "$campaign" "$@" ;;
 "xtask install") exec ln -s "$ISOCHRON_PREFIX" "$4" ;;
 "xtask wheel")
     [ "$4" = mpich ] && wheel=$ISOCHRON_WHEEL_MPICH || wheel=$ISOCHRON_WHEEL_OPENMPI
@@ -144,7 +140,6 @@ fn run_block(block: &CodeBlock, folder: &Path, bin: &str, at: &str) {
         .env("PATH", format!("{}/{bin}:{path}", folder.display()))
         .env("ISOCHRON_REAL", &mpi.isochron)
         .env("ISOCHRON_CLUSTER", cluster_program())
-        .env("ISOCHRON_BENCH", campaigns())
         .env("ISOCHRON_PREFIX", prefix())
         .env("ISOCHRON_STORE", folder.join("models"))
         .env("OMPI_ALLOW_RUN_AS_ROOT", "1")

@@ -1,0 +1,85 @@
+//! Copies between host and GPU, of pinned memory and of ordinary matrices.
+
+use anyhow::ensure;
+use isochron_bench::yardsticks::time_pinned_copies;
+use isochron_devices::internal::Placement;
+use isochron_devices::{
+    CudaInfo, CudaWorker, Depth, JobShape, Updates as _, ViewMut, Worker as _,
+    memory_available_bytes,
+};
+use serde::Serialize;
+
+use super::card::GpuCard;
+
+/// Columns of the copied matrix. Like the panels of a multiplication it is longer than wide, and a slot of pinned
+/// memory holds many of its columns.
+const COLUMNS: usize = 2048;
+
+/// The copies.
+#[derive(clap::Args)]
+pub struct CopiesArguments {
+    /// Host cores that copy ordinary matrices into pinned memory
+    #[arg(long, default_value_t = 1)]
+    cores: usize,
+    /// Bytes of a copy
+    #[arg(long, default_value_t = 256 << 20)]
+    bytes: usize,
+}
+
+/// The printed document, with speeds in 10⁹ bytes/s.
+#[derive(Serialize)]
+pub struct CopySpeeds {
+    gpu: String,
+    /// From pinned memory to the GPU.
+    up_gb_per_s: f64,
+    /// From the GPU to pinned memory.
+    down_gb_per_s: f64,
+    /// Both at once, together.
+    both_gb_per_s: f64,
+    /// From an ordinary matrix to the GPU: host cores copy it into pinned memory piece by piece, as in every job of ours.
+    staged_up_gb_per_s: f64,
+    /// From the GPU to an ordinary matrix.
+    staged_down_gb_per_s: f64,
+}
+
+/// Measures the copies once, after one time that warms up.
+pub fn measure(arguments: &CopiesArguments) -> anyhow::Result<CopySpeeds> {
+    let card = GpuCard::find()?;
+    let mut worker = card.make_worker(arguments.cores, None)?;
+    let rows = (arguments.bytes / COLUMNS / size_of::<f64>()).max(1);
+    // The first copies find sleeping clocks.
+    time_copies(&card.info, &mut worker, rows)?;
+    time_copies(&card.info, &mut worker, rows)
+}
+
+/// Copies a matrix of `rows` rows: of pinned memory, and an ordinary one, which is the C of a job without updates.
+fn time_copies(gpu: &CudaInfo, worker: &mut CudaWorker, rows: usize) -> anyhow::Result<CopySpeeds> {
+    let bytes = rows * COLUMNS * size_of::<f64>();
+    let pinned_bytes = 2 * bytes as u64;
+    let available = memory_available_bytes().unwrap_or(u64::MAX);
+    ensure!(
+        pinned_bytes <= available / 4,
+        "{pinned_bytes} bytes would be pinned, and {available} are available"
+    );
+    let pinned = time_pinned_copies(gpu, COLUMNS, rows * size_of::<f64>())?;
+    let mut values = vec![1.0; rows * COLUMNS];
+    let job = JobShape::of::<f64>(rows, COLUMNS, Depth::of(1, 1));
+    let plan = worker.plan(&job);
+    ensure!(
+        plan.is_some_and(|plan| plan.placement == Placement::Resident),
+        "there is no room on the GPU for a matrix of {rows}×{COLUMNS}"
+    );
+    worker.reserve(&job)?;
+    let mut c = ViewMut::new(&mut values, rows, COLUMNS, rows);
+    let begin = worker.begin(c.reborrow(), job.depth)?;
+    let finish = worker.finish(c)?;
+    let gb = bytes as f64 / 1e9;
+    Ok(CopySpeeds {
+        gpu: gpu.name.clone(),
+        up_gb_per_s: gb / pinned.up_s,
+        down_gb_per_s: gb / pinned.down_s,
+        both_gb_per_s: 2.0 * gb / pinned.both_s,
+        staged_up_gb_per_s: gb / begin.busy_s,
+        staged_down_gb_per_s: gb / finish.busy_s,
+    })
+}

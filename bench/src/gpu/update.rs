@@ -1,0 +1,109 @@
+//! Updates of a C that stays on the GPU: the panels of each are sent during the one before, as in a multiplication.
+
+use isochron_devices::{CudaWorker, Depth, ElementType, Scalar, View, ViewMut};
+use num_complex::{Complex32, Complex64};
+use serde::Serialize;
+
+use super::card::GpuCard;
+use super::course::{CourseTimes, Recorder};
+use super::host::make_matrix;
+use crate::shape::ProductShape;
+
+/// The updates.
+#[derive(clap::Args)]
+pub struct UpdateArguments {
+    /// Type of the elements
+    element: ElementType,
+    #[command(flatten)]
+    shape: ProductShape,
+    /// Updates of a job, besides the first one, whose panels were not sent ahead, and the last one, which sends none
+    #[arg(long, default_value_t = 32)]
+    count: usize,
+    /// Host cores that copy panels into pinned memory
+    #[arg(long, default_value_t = 1)]
+    cores: usize,
+    /// Also tell the course of every update
+    #[arg(long)]
+    course: bool,
+}
+
+/// The printed document.
+#[derive(Serialize)]
+pub struct UpdateTimes {
+    gpu: String,
+    /// Seconds of each update.
+    times_s: Vec<f64>,
+    #[serde(flatten)]
+    course: Option<CourseTimes>,
+}
+
+/// Measures a job, after one that warms up.
+pub fn measure(arguments: &UpdateArguments) -> anyhow::Result<UpdateTimes> {
+    match arguments.element {
+        ElementType::F32 => measure_type::<f32>(arguments),
+        ElementType::F64 => measure_type::<f64>(arguments),
+        ElementType::C32 => measure_type::<Complex32>(arguments),
+        ElementType::C64 => measure_type::<Complex64>(arguments),
+    }
+}
+
+fn measure_type<T: Scalar>(arguments: &UpdateArguments) -> anyhow::Result<UpdateTimes> {
+    let card = GpuCard::find()?;
+    let mut worker = card.make_worker(arguments.cores, None)?;
+    let mut job = ResidentJob::<T>::new(arguments.shape)?;
+    // The first job finds slow clocks and kernels that are not loaded.
+    job.run(&mut worker, arguments.count)?;
+    let recorder = arguments.course.then(Recorder::start).transpose()?;
+    let times_s = job.run(&mut worker, arguments.count)?;
+    Ok(UpdateTimes {
+        gpu: card.info.name,
+        times_s,
+        course: recorder.map(|recorder| recorder.finish()).transpose()?,
+    })
+}
+
+/// C, and two A's and B's that take turns, as the panels of a multiplication do.
+struct ResidentJob<T> {
+    shape: ProductShape,
+    a: [Vec<T>; 2],
+    b: [Vec<T>; 2],
+    c: Vec<T>,
+}
+
+impl<T: Scalar> ResidentJob<T> {
+    fn new(shape: ProductShape) -> anyhow::Result<Self> {
+        let ProductShape { m, n, k } = shape;
+        Ok(Self {
+            shape,
+            a: [make_matrix(m, k)?, make_matrix(m, k)?],
+            b: [make_matrix(k, n)?, make_matrix(k, n)?],
+            c: make_matrix(m, n)?,
+        })
+    }
+
+    /// Runs a job with `updates` updates between the first, whose panels were not sent ahead, and the last, which sends
+    /// none. Returns their seconds.
+    fn run(&mut self, worker: &mut CudaWorker, updates: usize) -> anyhow::Result<Vec<f64>> {
+        let ProductShape { m, n, k } = self.shape;
+        let [first, second] = [0, 1].map(|turn: usize| {
+            let (a, b) = (&self.a[turn], &self.b[turn]);
+            (View::new(a, m, k, m), View::new(b, k, n, k))
+        });
+        let mut c = ViewMut::new(&mut self.c, m, n, m);
+        let worker = T::updates(worker);
+        let last = updates + 1;
+        worker.begin(c.reborrow(), Depth::of(k, last + 1))?;
+        let mut times_s = Vec::with_capacity(last + 1);
+        for update in 0..=last {
+            let (now, next) = match update % 2 {
+                0 => (first, second),
+                _ => (second, first),
+            };
+            let c = c.reborrow();
+            let took = worker.update_ahead(T::ONE, now, (update < last).then_some(next), c)?;
+            times_s.push(took.busy_s);
+        }
+        worker.finish(c)?;
+        Ok(times_s[1..last].to_vec())
+    }
+}
