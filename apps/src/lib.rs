@@ -30,6 +30,7 @@ mod mxm;
 mod named_values;
 mod numbers;
 mod output;
+mod own_program;
 mod partition;
 mod points;
 mod table;

@@ -1,6 +1,6 @@
 //! `isochron campaign run`: measures.
 
-use std::env::{args_os, current_exe};
+use std::env::args_os;
 use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -16,6 +16,7 @@ use super::options::RunArguments;
 use super::status::format;
 use crate::failure::Failure;
 use crate::output::Answer;
+use crate::own_program::find_own_program;
 use crate::terminal_line::TerminalLine;
 
 /// The first word of the command line by which an engine has launchers describe their hosts.
@@ -39,7 +40,11 @@ pub fn run(arguments: &RunArguments) -> Result<Answer, Failure> {
 
 /// Returns the words by which launchers start this program to describe their hosts.
 fn name_describer() -> Option<Vec<String>> {
-    let program = current_exe().ok()?.into_os_string().into_string().ok()?;
+    let program = find_own_program()
+        .ok()?
+        .into_os_string()
+        .into_string()
+        .ok()?;
     Some(vec![program, DESCRIBE.to_owned()])
 }
 

@@ -18,6 +18,8 @@ use isochron_devices::{Blas, DeviceError, EmbeddedBlas};
 use isochron_kernels::{KernelParameters, NAMES, make_kernel};
 use rustix::process::{Signal, set_parent_process_death_signal};
 
+use crate::own_program::find_own_program;
+
 /// The first word of the command line of a kernel's process.
 const SERVE: &str = "serve-kernel";
 
@@ -95,7 +97,8 @@ impl KernelChoice {
 
     /// Makes the command of a process that serves the kernel.
     fn make_command(&self) -> Command {
-        let program = find_own_program(std::env::var_os("ISOCHRON_BUNDLE"));
+        // Without a file of its own the process cannot be started, and the error says so.
+        let program = find_own_program().unwrap_or_else(|_| PathBuf::from("isochron"));
         let KernelParameters {
             block,
             width,
@@ -150,15 +153,6 @@ impl KernelChoice {
     }
 }
 
-/// Returns the program of this process. That of a `bundle` is started by a loader, which the system would name.
-fn find_own_program(bundle: Option<OsString>) -> PathBuf {
-    match bundle {
-        Some(bundle) => PathBuf::from(bundle).join("bin/isochron"),
-        // Without a path of its own the process cannot be started, and the error says so.
-        None => std::env::current_exe().unwrap_or_else(|_| PathBuf::from("isochron")),
-    }
-}
-
 /// Serves a kernel if this process was started to do so; returns its exit status then.
 pub fn serve_if_asked() -> Option<u8> {
     let words: Vec<OsString> = args_os().skip(1).collect();
@@ -187,8 +181,6 @@ pub fn serve_if_asked() -> Option<u8> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
     #[test]
@@ -213,7 +205,5 @@ mod tests {
         let read = KernelChoice::from_words(&words[1..]).expect("a choice");
         assert_eq!(format!("{read:?}"), format!("{choice:?}"));
         assert!(KernelChoice::from_words(&words).is_none());
-        let bundled = find_own_program(Some("/b".into()));
-        assert_eq!(bundled, Path::new("/b/bin/isochron"));
     }
 }

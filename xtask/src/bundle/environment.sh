@@ -11,6 +11,10 @@ loader=@LOADER@
 HWLOC_PLUGINS_PATH=$here/lib/hwloc
 export HWLOC_PLUGINS_PATH
 
+# By this the program knows the script that starts it: the system would name the loader.
+ISOCHRON_BUNDLE=$here
+export ISOCHRON_BUNDLE
+
 @MPI@
 # Whether the host's C library is as new as the bundle's.
 host_is_new_enough() {

@@ -113,11 +113,11 @@ pub fn run_on_emulated_gpu(bundle: &Path) -> Result<()> {
     let mut campaigns = command_on_emulator(bundle, "isochron-gpu-bench");
     campaigns.env("ISOCHRON_CUDA_EMULATOR_MEMORY", "1G");
     execute(campaigns.arg(&results))?;
-    let report = results.join("gpu-link/report.md");
-    let report = fs::read_to_string(&report).with_context(|| report.display().to_string())?;
+    let points = results.join("gpu-link/points.jsonl");
+    let points = fs::read_to_string(&points).with_context(|| points.display().to_string())?;
     ensure!(
-        report.contains("staged_up_gb_per_s"),
-        "the campaign has measured nothing: {report}"
+        points.contains("staged_up_gb_per_s"),
+        "the campaign has measured nothing: {points}"
     );
     Ok(())
 }

@@ -1,0 +1,36 @@
+//! The file that starts this program.
+
+use std::env;
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+
+/// Returns the file that starts this program.
+///
+/// # Errors
+/// If the system does not tell it.
+pub fn find_own_program() -> io::Result<PathBuf> {
+    locate(env::var_os("ISOCHRON_BUNDLE"))
+}
+
+/// The program of a `bundle` is started by a loader, which the system would name.
+fn locate(bundle: Option<OsString>) -> io::Result<PathBuf> {
+    match bundle {
+        Some(bundle) => Ok(PathBuf::from(bundle).join("bin/isochron")),
+        None => env::current_exe(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn the_program_of_a_bundle_is_its_script() {
+        let bundled = locate(Some("/b".into())).expect("a path");
+        assert_eq!(bundled, Path::new("/b/bin/isochron"));
+        let own = locate(None).expect("a path");
+        assert!(own.is_file(), "{}", own.display());
+    }
+}
