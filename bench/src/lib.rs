@@ -1,3 +1,3 @@
-//! NVIDIA's own copies and products, for the campaign `gpu` and for tests.
+//! NVIDIA's own copies and products, for the campaigns of a GPU and for tests.
 
 pub mod yardsticks;

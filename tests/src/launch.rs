@@ -119,11 +119,11 @@ pub fn cluster_program() -> PathBuf {
     variable("ISOCHRON_CLUSTER")
 }
 
-/// The program of the benchmark campaigns.
+/// The program of contenders and figures of the benchmark campaigns.
 ///
 /// # Panics
 /// When it is not in the environment.
-pub fn campaigns() -> PathBuf {
+pub fn bench_program() -> PathBuf {
     variable("ISOCHRON_BENCH")
 }
 

@@ -99,8 +99,8 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, options: &TestOptions) -> R
         command.env("ISOCHRON_REFRAME", reframe);
     }
     command.env(cluster::VARIABLE, cluster::program_path(workspace));
-    let campaigns = workspace.binary(Library::OpenMpi, "isochron-bench");
-    command.env("ISOCHRON_BENCH", campaigns);
+    let bench = workspace.binary(Library::OpenMpi, "isochron-bench");
+    command.env("ISOCHRON_BENCH", bench);
     if options.times {
         report_times(&mut command)?;
     } else if !options.filter.is_empty() {

@@ -27,26 +27,26 @@ struct CourseDocument {
     course: Vec<UpdateCourse>,
 }
 
-/// Draws some updates of `gpu-updates` one after the other, and names their bound.
+/// Draws some updates of the first shape of `gpu-updates` one after the other, and names their bound.
 pub fn draw_course(report: &Report) -> anyhow::Result<Figure> {
-    let rows = list_rows(report, "course");
-    let row = rows.first().context("no course was measured")?;
+    let rows = list_rows(report, "ours");
+    let row = rows.first().context("no update was measured")?;
     let CourseDocument { course } = read_document(row)?;
     let seconds = |name| Ok::<f64, anyhow::Error>(find_result(row, name)?.median);
-    let parts = ["calls_s", "copies_s", "link_s", "arithmetic_s"].map(seconds);
-    let [calls_s, copies_s, link_s, arithmetic_s] = parts;
-    let bound = find_bound(calls_s?, copies_s?, link_s?, arithmetic_s?);
+    let parts = ["calls_s", "copies_s", "waits_s", "arithmetic_s"].map(seconds);
+    let [calls_s, copies_s, waits_s, arithmetic_s] = parts;
+    let bound = find_bound(calls_s?, copies_s?, waits_s?, arithmetic_s?);
     Ok(("course", draw_updates(&course, bound)))
 }
 
 /// Names the bound of an update. The parts are the seconds of calls of the driver, of copies on the host, of waiting for the
 /// link, and of waiting for the arithmetic once all is copied.
-fn find_bound(calls_s: f64, copies_s: f64, link_s: f64, arithmetic_s: f64) -> &'static str {
-    if arithmetic_s >= SHORT * (calls_s + copies_s + link_s + arithmetic_s) {
+fn find_bound(calls_s: f64, copies_s: f64, waits_s: f64, arithmetic_s: f64) -> &'static str {
+    if arithmetic_s >= SHORT * (calls_s + copies_s + waits_s + arithmetic_s) {
         "arithmetic"
-    } else if copies_s >= link_s.max(calls_s) {
+    } else if copies_s >= waits_s.max(calls_s) {
         "the host's copies into pinned memory"
-    } else if link_s >= calls_s {
+    } else if waits_s >= calls_s {
         "the link"
     } else {
         "calls of the driver"
@@ -54,7 +54,7 @@ fn find_bound(calls_s: f64, copies_s: f64, link_s: f64, arithmetic_s: f64) -> &'
 }
 
 fn draw_updates(updates: &[UpdateCourse], bound: &str) -> String {
-    // Those in the middle: the first and the last lack a neighbour.
+    // From the middle of the job.
     let middle = updates.len().saturating_sub(DRAWN) / 2;
     let drawn = &updates[middle..updates.len().min(middle + DRAWN)];
     let lanes = LANES.map(|(name, _)| Lane {
@@ -72,9 +72,9 @@ fn draw_updates(updates: &[UpdateCourse], bound: &str) -> String {
         let from_s = update.from_s;
         let mut bars = vec![(0, update.queued_s, update.done_s)];
         for piece in &update.pieces {
-            let free_s = piece.done_s - piece.copied_s;
+            let free_s = piece.done_s - piece.copies_s;
             bars.push((1, free_s, piece.done_s));
-            bars.push((2, free_s - piece.waited_s, free_s));
+            bars.push((2, free_s - piece.waits_s, free_s));
         }
         timeline
             .bars
@@ -143,7 +143,7 @@ mod tests {
         let update = |from_s: f64| {
             json!({
                 "from_s": from_s, "queued_s": 0.0005, "copied_s": 0.005, "done_s": 0.008,
-                "pieces": [{"waited_s": 0.001, "copied_s": 0.002, "done_s": 0.004}],
+                "pieces": [{"waits_s": 0.001, "copies_s": 0.002, "done_s": 0.004}],
             })
         };
         let updates: Vec<UpdateCourse> =

@@ -18,28 +18,35 @@ const COLUMNS: usize = 2048;
 /// The copies.
 #[derive(clap::Args)]
 pub struct CopiesArguments {
+    /// Bytes of a copy
+    bytes: usize,
     /// Host cores that copy ordinary matrices into pinned memory
     #[arg(long, default_value_t = 1)]
     cores: usize,
-    /// Bytes of a copy
-    #[arg(long, default_value_t = 256 << 20)]
-    bytes: usize,
 }
 
-/// The printed document, with speeds in 10⁹ bytes/s.
+/// The printed document.
 #[derive(Serialize)]
 pub struct CopySpeeds {
     gpu: String,
-    /// From pinned memory to the GPU.
-    up_gb_per_s: f64,
-    /// From the GPU to pinned memory.
-    down_gb_per_s: f64,
-    /// Both at once, together.
-    both_gb_per_s: f64,
-    /// From an ordinary matrix to the GPU: host cores copy it into pinned memory piece by piece, as in every job of ours.
-    staged_up_gb_per_s: f64,
+    #[serde(flatten)]
+    pinned: LinkSpeeds,
+    /// From an ordinary matrix to the GPU, in 10⁹ bytes/s: host cores copy it into pinned memory piece by piece, as every job of
+    /// ours does.
+    ordinary_up_gb_per_s: f64,
     /// From the GPU to an ordinary matrix.
-    staged_down_gb_per_s: f64,
+    ordinary_down_gb_per_s: f64,
+}
+
+/// Speeds of copies of pinned memory, in 10⁹ bytes/s.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct LinkSpeeds {
+    /// To the GPU.
+    pub up_gb_per_s: f64,
+    /// From the GPU.
+    pub down_gb_per_s: f64,
+    /// Both at once, together.
+    pub both_gb_per_s: f64,
 }
 
 /// Measures the copies once, after one time that warms up.
@@ -52,16 +59,10 @@ pub fn measure(arguments: &CopiesArguments) -> anyhow::Result<CopySpeeds> {
     time_copies(&card.info, &mut worker, rows)
 }
 
-/// Copies a matrix of `rows` rows: of pinned memory, and an ordinary one, which is the C of a job without updates.
+/// Copies a matrix of `rows` rows: in pinned memory, and an ordinary one, which is the C of a job without updates.
 fn time_copies(gpu: &CudaInfo, worker: &mut CudaWorker, rows: usize) -> anyhow::Result<CopySpeeds> {
     let bytes = rows * COLUMNS * size_of::<f64>();
-    let pinned_bytes = 2 * bytes as u64;
-    let available = memory_available_bytes().unwrap_or(u64::MAX);
-    ensure!(
-        pinned_bytes <= available / 4,
-        "{pinned_bytes} bytes would be pinned, and {available} are available"
-    );
-    let pinned = time_pinned_copies(gpu, COLUMNS, rows * size_of::<f64>())?;
+    let pinned = LinkSpeeds::measure(gpu, bytes)?;
     let mut values = vec![1.0; rows * COLUMNS];
     let job = JobShape::of::<f64>(rows, COLUMNS, Depth::of(1, 1));
     let plan = worker.plan(&job);
@@ -76,10 +77,31 @@ fn time_copies(gpu: &CudaInfo, worker: &mut CudaWorker, rows: usize) -> anyhow::
     let gb = bytes as f64 / 1e9;
     Ok(CopySpeeds {
         gpu: gpu.name.clone(),
-        up_gb_per_s: gb / pinned.up_s,
-        down_gb_per_s: gb / pinned.down_s,
-        both_gb_per_s: 2.0 * gb / pinned.both_s,
-        staged_up_gb_per_s: gb / begin.busy_s,
-        staged_down_gb_per_s: gb / finish.busy_s,
+        pinned,
+        ordinary_up_gb_per_s: gb / begin.busy_s,
+        ordinary_down_gb_per_s: gb / finish.busy_s,
     })
+}
+
+impl LinkSpeeds {
+    /// Copies about `bytes` bytes each way.
+    ///
+    /// # Errors
+    /// If so much memory cannot be pinned, or a call of the driver fails.
+    pub fn measure(gpu: &CudaInfo, bytes: usize) -> anyhow::Result<Self> {
+        let pinned_bytes = 2 * bytes as u64;
+        let available = memory_available_bytes().unwrap_or(u64::MAX);
+        ensure!(
+            pinned_bytes <= available / 4,
+            "{pinned_bytes} bytes would be pinned, and {available} are available"
+        );
+        let pitch = (bytes / COLUMNS).max(1);
+        let copies = time_pinned_copies(gpu, COLUMNS, pitch)?;
+        let gb = (COLUMNS * pitch) as f64 / 1e9;
+        Ok(Self {
+            up_gb_per_s: gb / copies.up_s,
+            down_gb_per_s: gb / copies.down_s,
+            both_gb_per_s: 2.0 * gb / copies.both_s,
+        })
+    }
 }

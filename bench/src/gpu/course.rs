@@ -28,8 +28,8 @@ pub struct UpdateCourse {
 /// A piece of the next panels: the wait until the link has freed a slot, and then the copy into it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PieceCourse {
-    pub waited_s: f64,
-    pub copied_s: f64,
+    pub waits_s: f64,
+    pub copies_s: f64,
     /// The end of the copy, in seconds after the beginning of the update.
     pub done_s: f64,
 }
@@ -40,7 +40,7 @@ pub struct CourseTimes {
     /// The host copied into pinned memory.
     copies_s: Vec<f64>,
     /// It waited for the link.
-    link_s: Vec<f64>,
+    waits_s: Vec<f64>,
     /// All was copied, and it waited for the arithmetic.
     arithmetic_s: Vec<f64>,
     /// Everything else: calls of the driver.
@@ -114,19 +114,20 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// Returns the updates so far.
+    /// Returns the updates so far that were in the middle of a job.
     ///
     /// # Errors
-    /// If no update's panels were sent ahead, and the next ones' copied meanwhile.
+    /// If there are none.
     pub fn finish(&self) -> anyhow::Result<CourseTimes> {
         let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         let course = list_updates(&events);
-        ensure!(!course.is_empty(), "no update's panels were sent ahead");
+        ensure!(!course.is_empty(), "no panels were sent ahead");
         Ok(CourseTimes::of(course))
     }
 }
 
-/// Makes the whole updates of events: those whose own panels were sent ahead, and during which the next ones were copied.
+/// Makes updates of events. Left out are the first one of a job, whose panels were not sent ahead, and the last one, which sends
+/// none.
 fn list_updates(events: &[SeenEvent]) -> Vec<UpdateCourse> {
     let mut updates = Vec::new();
     let mut first = None;
@@ -148,8 +149,8 @@ fn list_updates(events: &[SeenEvent]) -> Vec<UpdateCourse> {
         match name {
             "arithmetic_queued" => update.queued_s = since_s,
             "piece_copied" => update.pieces.push(PieceCourse {
-                waited_s: fields.waited_s,
-                copied_s: fields.copied_s,
+                waits_s: fields.waited_s,
+                copies_s: fields.copied_s,
                 done_s: since_s,
             }),
             "panels_copied" => update.copied_s = since_s,
@@ -169,9 +170,9 @@ impl CourseTimes {
         let list = |time: fn(&UpdateCourse) -> f64| course.iter().map(time).collect();
         Self {
             copies_s: list(UpdateCourse::copies_s),
-            link_s: list(UpdateCourse::link_s),
+            waits_s: list(UpdateCourse::waits_s),
             arithmetic_s: list(|update| update.done_s - update.copied_s),
-            calls_s: list(|update| update.copied_s - update.copies_s() - update.link_s()),
+            calls_s: list(|update| update.copied_s - update.copies_s() - update.waits_s()),
             course,
         }
     }
@@ -179,11 +180,11 @@ impl CourseTimes {
 
 impl UpdateCourse {
     fn copies_s(&self) -> f64 {
-        self.pieces.iter().map(|piece| piece.copied_s).sum()
+        self.pieces.iter().map(|piece| piece.copies_s).sum()
     }
 
-    fn link_s(&self) -> f64 {
-        self.pieces.iter().map(|piece| piece.waited_s).sum()
+    fn waits_s(&self) -> f64 {
+        self.pieces.iter().map(|piece| piece.waits_s).sum()
     }
 }
 
@@ -231,7 +232,7 @@ mod tests {
         );
         assert_eq!(update.pieces[0].done_s, 0.004);
         let times = CourseTimes::of(found);
-        assert_eq!((times.copies_s[0], times.link_s[0]), (0.002, 0.001));
+        assert_eq!((times.copies_s[0], times.waits_s[0]), (0.002, 0.001));
         assert!((times.arithmetic_s[0] - 0.003).abs() < 1e-9);
         assert!((times.calls_s[0] - 0.002).abs() < 1e-9);
     }

@@ -1,12 +1,16 @@
 //! Products of cuBLAS with everything in the GPU's memory, one queued behind the other.
 
 use anyhow::Context as _;
-use isochron_devices::{CudaWorker, ElementType, Scalar};
+use isochron_devices::{CudaWorker, ElementType, Scalar, Worker as _};
 use num_complex::{Complex32, Complex64};
 use serde::Serialize;
 
 use super::card::GpuCard;
 use crate::shape::ProductShape;
+
+/// Products in a burst, and bursts after one that warms up.
+const PRODUCTS: u32 = 8;
+const BURSTS: usize = 5;
 
 /// The products.
 #[derive(clap::Args)]
@@ -15,9 +19,6 @@ pub struct CublasArguments {
     element: ElementType,
     #[command(flatten)]
     shape: ProductShape,
-    /// Products in a burst
-    #[arg(long, default_value_t = 32)]
-    count: u32,
 }
 
 /// The printed document.
@@ -25,40 +26,41 @@ pub struct CublasArguments {
 pub struct CublasTimes {
     gpu: String,
     library: String,
-    /// Mean seconds of a product.
-    time_s: f64,
+    /// Mean seconds of a product in each burst.
+    times_s: Vec<f64>,
 }
 
-/// Measures a burst, after one that warms up.
+/// Measures bursts of products.
 pub fn measure(arguments: &CublasArguments) -> anyhow::Result<CublasTimes> {
     let card = GpuCard::find()?;
     let mut worker = card.make_worker(1, None)?;
     let time = match arguments.element {
-        ElementType::F32 => time_products::<f32>,
-        ElementType::F64 => time_products::<f64>,
-        ElementType::C32 => time_products::<Complex32>,
-        ElementType::C64 => time_products::<Complex64>,
+        ElementType::F32 => time_bursts::<f32>,
+        ElementType::F64 => time_bursts::<f64>,
+        ElementType::C32 => time_bursts::<Complex32>,
+        ElementType::C64 => time_bursts::<Complex64>,
     };
-    // The first burst finds slow clocks.
-    time(&mut worker, arguments.shape, arguments.count)?;
     Ok(CublasTimes {
-        time_s: time(&mut worker, arguments.shape, arguments.count)?,
+        times_s: time(&mut worker, arguments.shape)?,
         gpu: card.info.name,
-        library: isochron_devices::Worker::info(&worker).blas.clone(),
+        library: worker.info().blas.clone(),
     })
 }
 
-/// Returns the mean seconds of a product.
+/// Returns the mean seconds of a product in each of several bursts.
 ///
 /// # Errors
 /// If the shape does not fit the GPU's memory, or a call fails.
-pub fn time_products<T: Scalar>(
+pub fn time_bursts<T: Scalar>(
     worker: &mut CudaWorker,
     shape: ProductShape,
-    count: u32,
-) -> anyhow::Result<f64> {
+) -> anyhow::Result<Vec<f64>> {
     let ProductShape { m, n, k } = shape;
-    worker
-        .time_products::<T>(m, n, k, count)?
-        .with_context(|| format!("{shape} does not fit the memory"))
+    let mut times_s = Vec::with_capacity(BURSTS + 1);
+    // The first burst finds slow clocks.
+    for _ in 0..=BURSTS {
+        let time_s = worker.time_products::<T>(m, n, k, PRODUCTS)?;
+        times_s.push(time_s.with_context(|| format!("{shape} does not fit the memory"))?);
+    }
+    Ok(times_s.split_off(1))
 }

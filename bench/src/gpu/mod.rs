@@ -7,6 +7,7 @@ mod course;
 mod cublas;
 mod host;
 mod product;
+mod tiled;
 mod update;
 mod visits;
 mod xt;

@@ -4,10 +4,9 @@ use std::num::NonZeroUsize;
 use std::time::Instant;
 
 use isochron_devices::{Depth, JobShape, Updates as _, View, ViewMut, Worker as _};
-use serde::Serialize;
 
 use super::host::make_matrix;
-use super::visits::{PlannedJob, TiledJob};
+use super::tiled::{PlannedJob, TiledSpeeds};
 use crate::shape::ProductShape;
 
 /// The product.
@@ -26,30 +25,22 @@ pub struct ProductArguments {
     cores: usize,
 }
 
-/// The printed document.
-#[derive(Serialize)]
-pub struct ProductTime {
-    #[serde(flatten)]
-    tiled: TiledJob,
-    /// Seconds of the whole product.
-    time_s: f64,
-}
-
 /// Measures a product, after one that warms up.
-pub fn measure(arguments: &ProductArguments) -> anyhow::Result<ProductTime> {
+pub fn measure(arguments: &ProductArguments) -> anyhow::Result<TiledSpeeds> {
     let &ProductArguments {
-        shape: ProductShape { m, n, k },
+        shape,
         panel,
-        ..
+        memory,
+        cores,
     } = arguments;
+    let ProductShape { m, n, k } = shape;
     let panel = panel.get();
     let depth = Depth::of(panel, k.div_ceil(panel));
-    let PlannedJob {
-        mut worker, tiled, ..
-    } = PlannedJob::new(arguments.cores, arguments.memory, m, n, depth)?;
+    let mut job = PlannedJob::new(cores, memory, m, n, depth)?;
     let (a, b) = (make_matrix::<f64>(m, k)?, make_matrix::<f64>(k, n)?);
     let mut c = make_matrix::<f64>(m, n)?;
     let (a, b) = (View::new(&a, m, k, m), View::new(&b, k, n, k));
+    let worker = &mut job.worker;
     let mut run = || -> anyhow::Result<f64> {
         worker.reserve(&JobShape::of::<f64>(m, n, depth))?;
         let mut c = ViewMut::new(&mut c, m, n, m);
@@ -66,5 +57,5 @@ pub fn measure(arguments: &ProductArguments) -> anyhow::Result<ProductTime> {
     // The first run takes memory and raises the clocks.
     run()?;
     let time_s = run()?;
-    Ok(ProductTime { tiled, time_s })
+    job.compare(shape, vec![time_s])
 }

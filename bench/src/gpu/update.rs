@@ -5,9 +5,13 @@ use num_complex::{Complex32, Complex64};
 use serde::Serialize;
 
 use super::card::GpuCard;
+use super::copies::LinkSpeeds;
 use super::course::{CourseTimes, Recorder};
 use super::host::make_matrix;
 use crate::shape::ProductShape;
+
+/// Updates of a job, besides the first one, whose panels were not sent ahead, and the last one, which sends none.
+const UPDATES: usize = 32;
 
 /// The updates.
 #[derive(clap::Args)]
@@ -16,15 +20,9 @@ pub struct UpdateArguments {
     element: ElementType,
     #[command(flatten)]
     shape: ProductShape,
-    /// Updates of a job, besides the first one, whose panels were not sent ahead, and the last one, which sends none
-    #[arg(long, default_value_t = 32)]
-    count: usize,
     /// Host cores that copy panels into pinned memory
     #[arg(long, default_value_t = 1)]
     cores: usize,
-    /// Also tell the course of every update
-    #[arg(long)]
-    course: bool,
 }
 
 /// The printed document.
@@ -33,8 +31,10 @@ pub struct UpdateTimes {
     gpu: String,
     /// Seconds of each update.
     times_s: Vec<f64>,
+    /// Seconds in which its panels travel from pinned memory to the GPU.
+    panels_s: f64,
     #[serde(flatten)]
-    course: Option<CourseTimes>,
+    course: CourseTimes,
 }
 
 /// Measures a job, after one that warms up.
@@ -52,13 +52,18 @@ fn measure_type<T: Scalar>(arguments: &UpdateArguments) -> anyhow::Result<Update
     let mut worker = card.make_worker(arguments.cores, None)?;
     let mut job = ResidentJob::<T>::new(arguments.shape)?;
     // The first job finds slow clocks and kernels that are not loaded.
-    job.run(&mut worker, arguments.count)?;
-    let recorder = arguments.course.then(Recorder::start).transpose()?;
-    let times_s = job.run(&mut worker, arguments.count)?;
+    job.run(&mut worker)?;
+    let recorder = Recorder::start()?;
+    let times_s = job.run(&mut worker)?;
+    let course = recorder.finish()?;
+    let ProductShape { m, n, k } = arguments.shape;
+    let bytes = (m + n) * k * size_of::<T>();
+    let link = LinkSpeeds::measure(&card.info, bytes)?;
     Ok(UpdateTimes {
         gpu: card.info.name,
         times_s,
-        course: recorder.map(|recorder| recorder.finish()).transpose()?,
+        panels_s: bytes as f64 / 1e9 / link.up_gb_per_s,
+        course,
     })
 }
 
@@ -81,9 +86,8 @@ impl<T: Scalar> ResidentJob<T> {
         })
     }
 
-    /// Runs a job with `updates` updates between the first, whose panels were not sent ahead, and the last, which sends
-    /// none. Returns their seconds.
-    fn run(&mut self, worker: &mut CudaWorker, updates: usize) -> anyhow::Result<Vec<f64>> {
+    /// Runs a job; returns the seconds of its [`UPDATES`] updates between the first and the last.
+    fn run(&mut self, worker: &mut CudaWorker) -> anyhow::Result<Vec<f64>> {
         let ProductShape { m, n, k } = self.shape;
         let [first, second] = [0, 1].map(|turn: usize| {
             let (a, b) = (&self.a[turn], &self.b[turn]);
@@ -91,7 +95,7 @@ impl<T: Scalar> ResidentJob<T> {
         });
         let mut c = ViewMut::new(&mut self.c, m, n, m);
         let worker = T::updates(worker);
-        let last = updates + 1;
+        let last = UPDATES + 1;
         worker.begin(c.reborrow(), Depth::of(k, last + 1))?;
         let mut times_s = Vec::with_capacity(last + 1);
         for update in 0..=last {

@@ -30,6 +30,7 @@ pub struct XtTime {
     gpu: String,
     /// Seconds of the whole product.
     time_s: f64,
+    gflops: f64,
 }
 
 /// Measures a product, after one that warms up.
@@ -69,5 +70,6 @@ pub fn measure(arguments: &XtArguments) -> anyhow::Result<XtTime> {
     Ok(XtTime {
         gpu: card.info.name,
         time_s,
+        gflops: arguments.shape.flop() / time_s / 1e9,
     })
 }

@@ -1,4 +1,4 @@
-//! Yardsticks of the campaign `gpu`: NVIDIA's own copies of pinned memory, and its own product of matrices in host
+//! Yardsticks of the campaigns of a GPU: NVIDIA's own copies of pinned memory, and its own product of matrices in host
 //! memory.
 //!
 //! Nothing of Isochron computes with them. They call the CUDA driver and cuBLAS directly, through the libraries that

@@ -1,4 +1,4 @@
-//! Measured speeds of a GPU, and the yardsticks of the campaign `gpu`.
+//! Measured speeds of a GPU, and the yardsticks of its campaigns.
 
 use isochron_bench::yardsticks::{BlasXt, BoundContext, PinnedVec, time_pinned_copies};
 use isochron_devices::{DeviceError, View, ViewMut};

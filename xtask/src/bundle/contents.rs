@@ -101,7 +101,7 @@ impl<'a> Bundle<'a> {
                 copy(&file, &self.root.join(campaigns))?;
             }
         }
-        for name in ["one-gpu.toml", "shared-gpu.toml"] {
+        for name in ["gpu-and-cores.toml", "one-gpu.toml", "shared-gpu.toml"] {
             let file = workspace.root().join(platforms).join(name);
             copy(&file, &self.root.join(platforms))?;
         }

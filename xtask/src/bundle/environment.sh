@@ -11,7 +11,7 @@ loader=@LOADER@
 HWLOC_PLUGINS_PATH=$here/lib/hwloc
 export HWLOC_PLUGINS_PATH
 
-# By this the program knows the script that starts it: the system would name the loader.
+# The program is started by a script of this folder, and the system would name the loader.
 ISOCHRON_BUNDLE=$here
 export ISOCHRON_BUNDLE
 

@@ -97,34 +97,37 @@ pub fn run(archive: &Path, folder: &Path, kind: LauncherKind) -> Result<PathBuf>
     Ok(moved)
 }
 
-/// Checks the GPU path and measures the link by its campaign, from a bundle with the tests, on the emulated CUDA. The other
-/// campaigns would take long there.
+/// Checks the GPU path and measures two of its campaigns, one with ranks, from a bundle with the tests, on the emulated CUDA. The
+/// others would take long there, as would those of ranks at their own sizes.
 ///
 /// # Errors
 /// If one of them fails or leaves no results.
 pub fn run_on_emulated_gpu(bundle: &Path) -> Result<()> {
     execute(&mut command_on_emulator(bundle, "isochron-gpu-check"))?;
-    for file in list_files(&bundle.join("bench/campaigns"))? {
-        if file_name(&file) != "gpu-link.toml" {
-            fs::remove_file(file)?;
-        }
-    }
+    let file = bundle.join("bench/campaigns/gpu-ranks.toml");
+    let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+    fs::write(&file, text.replace("8192", "192").replace("24576", "384"))?;
     let results = bundle.join("results");
     let mut campaigns = command_on_emulator(bundle, "isochron-gpu-bench");
     campaigns.env("ISOCHRON_CUDA_EMULATOR_MEMORY", "1G");
-    execute(campaigns.arg(&results))?;
-    let points = results.join("gpu-link/points.jsonl");
-    let points = fs::read_to_string(&points).with_context(|| points.display().to_string())?;
-    ensure!(
-        points.contains("staged_up_gb_per_s"),
-        "the campaign has measured nothing: {points}"
-    );
+    execute(campaigns.arg(&results).args(["link", "ranks"]))?;
+    for (name, measured) in [("link", "ordinary_up"), ("ranks", "total_s")] {
+        let points = results.join(format!("gpu-{name}/points.jsonl"));
+        let points = fs::read_to_string(&points).with_context(|| points.display().to_string())?;
+        ensure!(
+            points.contains(&format!("\"{measured}\":")),
+            "the campaign has measured nothing: {points}"
+        );
+    }
     Ok(())
 }
 
 fn command_on_emulator(bundle: &Path, program: &str) -> Command {
     let mut command = bare_command(&bundle.join("bin").join(program));
     command.env("LD_LIBRARY_PATH", bundle.join("lib/emulated-cuda"));
+    // These programs allow root themselves.
+    command.env_remove("OMPI_ALLOW_RUN_AS_ROOT");
+    command.env_remove("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM");
     command
 }
 
