@@ -111,7 +111,7 @@ pub fn run_on_emulated_gpu(bundle: &Path) -> Result<()> {
     let mut campaigns = command_on_emulator(bundle, "isochron-gpu-bench");
     campaigns.env("ISOCHRON_CUDA_EMULATOR_MEMORY", "1G");
     execute(campaigns.arg(&results).args(["link", "ranks"]))?;
-    for (name, measured) in [("link", "ordinary_up"), ("ranks", "total_s")] {
+    for (name, measured) in [("link", "ordinary_up_gb_per_s"), ("ranks", "wall_s")] {
         let points = results.join(format!("gpu-{name}/points.jsonl"));
         let points = fs::read_to_string(&points).with_context(|| points.display().to_string())?;
         ensure!(
