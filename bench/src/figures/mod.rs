@@ -114,16 +114,20 @@ mod tests {
     #[test]
     fn published_figures_show_the_published_results() -> anyhow::Result<()> {
         let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("results");
-        for name in ["hpopta", "thesis-3", "thesis-jacobi", "thesis-speedup"] {
-            let folder = results.join(name);
-            let figures = draw_figures(&folder)?;
-            anyhow::ensure!(!figures.is_empty(), "{name}");
-            for (figure, svg) in figures {
+        let mut count = 0;
+        for folder in std::fs::read_dir(results)? {
+            let folder = folder?.path();
+            if !folder.join("campaign.toml").is_file() {
+                continue;
+            }
+            for (figure, svg) in draw_figures(&folder)? {
                 let file = folder.join(figure).with_extension("svg");
                 let kept = std::fs::read_to_string(&file)?;
                 anyhow::ensure!(kept == svg, "{} shows something else", file.display());
+                count += 1;
             }
         }
+        anyhow::ensure!(count > 0, "no figure is published");
         Ok(())
     }
 }

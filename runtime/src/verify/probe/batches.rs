@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use isochron_devices::{ElementType, Scalar as Element, View, ViewMut};
+use num_complex::Complex64;
 use pulp::{Arch, Scalar, Simd, WithSimd};
 
 use crate::matrix::{Operand, Region};
@@ -174,6 +175,28 @@ impl Totals {
             Terms::Sizes => products.add_with::<Sizes>(sums, term_factors),
             Terms::Squares => products.add_with::<Squares>(sums, term_factors),
         }
+    }
+
+    /// Adds other totals, times a factor. Those of complex elements lie in pairs: real part, imaginary part.
+    pub(super) fn add_multiple<T: Element>(&mut self, factor: Complex64, other: &Self) {
+        for at in 0..self.high.len() {
+            self.add_product(at, factor.re, other, at);
+            if T::TYPE.is_complex() {
+                let (partner, factor) = match at % 2 {
+                    0 => (at + 1, -factor.im),
+                    _ => (at - 1, factor.im),
+                };
+                self.add_product(at, factor, other, partner);
+            }
+        }
+    }
+
+    /// Adds to one total a number of others, times a factor.
+    fn add_product(&mut self, at: usize, factor: f64, others: &Self, from: usize) {
+        let product = factor * others.high[from];
+        let (high, low) = (&mut self.high[at], &mut self.low[at]);
+        add_exactly(Scalar::new(), high, low, product);
+        *low += factor.mul_add(others.high[from], -product) + factor * others.low[from];
     }
 
     /// Returns the totals, rounded once.

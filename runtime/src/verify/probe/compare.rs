@@ -5,7 +5,7 @@ use num_complex::Complex64;
 use serde::{Deserialize, Serialize};
 
 use super::Probe;
-use super::batches::{Terms, count_parts};
+use super::batches::{Terms, Totals, count_parts};
 use crate::comm::Comm;
 use crate::error::Error;
 use crate::matrix::{HeldMatrix, Operand};
@@ -133,7 +133,7 @@ impl<T: Scalar> Probe<T> {
         let totals =
             self.multiply_groups(&c, &vector, (Terms::Sizes, &weights), &mut sizes, |_| {});
         let count = self.rows * self.groups.count();
-        let mut all = self.subtract(&totals.round());
+        let mut all = self.subtract(&totals);
         all.extend(fold(&self.sizes, parts));
         all.extend(fold(&sizes, parts));
         all.extend(fold(&self.terms, parts));
@@ -179,22 +179,19 @@ impl<T: Scalar> Probe<T> {
         Ok(())
     }
 
-    /// Returns this rank's share of the residuals, given its share of `C·x`.
-    fn subtract(&self, found: &[f64]) -> Vec<f64> {
+    /// Returns this rank's share of the residuals, given its share of `C·x`. What cancels is not rounded before.
+    fn subtract(&self, found: &Totals) -> Vec<f64> {
         let Scalars { alpha, beta } = self.scalars;
-        let mut residuals: Vec<f64> = found.iter().map(|found| -found).collect();
-        add_multiple::<T>(&mut residuals, alpha.value(), &self.products.round());
+        let mut residuals = Totals::zeros(self.sizes.len());
+        residuals.add_multiple::<T>(-Complex64::ONE, found);
+        residuals.add_multiple::<T>(alpha.value(), &self.products);
         if let Some(turned) = &self.turned {
-            add_multiple::<T>(
-                &mut residuals,
-                Complex64::I * alpha.value(),
-                &turned.round(),
-            );
+            residuals.add_multiple::<T>(Complex64::I * alpha.value(), turned);
         }
         if let Some((added, _)) = &self.added {
-            add_multiple::<T>(&mut residuals, beta.value(), &added.round());
+            residuals.add_multiple::<T>(beta.value(), added);
         }
-        residuals
+        residuals.round()
     }
 
     /// Returns the bound of a residual, given the sum of the magnitudes of the group's numbers of the probe vector.
@@ -223,21 +220,6 @@ pub(super) fn find_worst_bound<T: Scalar>(terms: f64) -> f64 {
 fn find_certain_factor(terms: f64) -> f64 {
     let drift = (terms + 4.0) / (ROUNDING * (terms.sqrt() + FEW_ROUNDINGS));
     drift.max(CERTAINLY_WRONG)
-}
-
-/// Adds numbers, each times a factor, as elements of this type.
-fn add_multiple<T: Scalar>(to: &mut [f64], factor: Complex64, numbers: &[f64]) {
-    if !T::TYPE.is_complex() {
-        for (to, number) in to.iter_mut().zip(numbers) {
-            *to += factor.re * number;
-        }
-        return;
-    }
-    for (to, number) in to.chunks_exact_mut(2).zip(numbers.chunks_exact(2)) {
-        let added = factor * Complex64::new(number[0], number[1]);
-        to[0] += added.re;
-        to[1] += added.im;
-    }
 }
 
 /// Adds the values of each element's parts.

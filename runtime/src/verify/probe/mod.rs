@@ -43,7 +43,7 @@ use crate::product::Scalars;
 /// terms `64·√t` is less. An element may then err as far as its terms drift if they are added one after the other. If the
 /// matrices cannot be made again, a result is wrong from 32 times a bound on, or from `(t + 4)/(1.8·(√t + 2))` times it.
 ///
-/// One wrong element is found if it is off by `64·u·(√t + 2)·(‖a_i‖·‖b_j‖ + c)` or more, with up to 16384 columns and whatever
+/// One wrong element is found if it is off by `64·u·(√t + 4)·(‖a_i‖·‖b_j‖ + c)` or more, with up to 16384 columns and whatever
 /// the scales of rows and columns; c is the size of row i of `beta·C0` if its columns are scaled to the size of column j. If A
 /// and B come in parts of k, the first matrix scales the columns. If all together have other proportions, they are made again
 /// for a vector that all have scaled. Where that is not possible, a column may hide errors of another, and

@@ -875,7 +875,7 @@ fn long_sums_of_equal_terms_are_no_errors() {
 }
 
 #[test]
-fn errors_of_64_roundings_are_found_without_a_product() {
+fn errors_of_256_roundings_are_found_without_a_product() {
     let comm = LocalComm::new();
     let scalars = Scalars {
         alpha: 0.0,
@@ -884,8 +884,8 @@ fn errors_of_64_roundings_are_found_without_a_product() {
     let c0 = make::<f64>((20, 512), Numbers::Normal, 4, |_, _| 1.0);
     let nothing = make::<f64>((0, 0), Numbers::Normal, 1, |_, _| 1.0);
     for (row, col) in (0..20).map(|row| (row, 23 * row)) {
-        // With no term, twice 64 roundings of an element of usual size.
-        for error in [0.0, 2.0 * 64.0 * f64::EPSILON / 2.0 * 3.0] {
+        // With no term, 64 times the check's few roundings, and its own, of an element of usual size.
+        for error in [0.0, 4.0 * 64.0 * f64::EPSILON / 2.0 * 3.0] {
             let mut c = c0.clone();
             c.fill(|i, j| {
                 let error = if (i, j) == (row, col) { error } else { 0.0 };
