@@ -13,7 +13,7 @@ pub fn find_own_program() -> io::Result<PathBuf> {
     locate(env::var_os("ISOCHRON_BUNDLE"))
 }
 
-/// The program of a `bundle` is started by a loader, which the system would name.
+/// Returns the script of a `bundle`, whose program is started by a loader: the system would name that.
 fn locate(bundle: Option<OsString>) -> io::Result<PathBuf> {
     match bundle {
         Some(bundle) => Ok(PathBuf::from(bundle).join("bin/isochron")),

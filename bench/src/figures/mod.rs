@@ -110,24 +110,25 @@ fn draw_curve(name: String, color: &'static str, points: Vec<(f64, f64)>) -> Cur
 mod tests {
     use super::*;
 
-    /// Checks that published figures are drawn from the published results.
+    /// Checks that published figures are drawn from the published results. Those of a GPU may not be published.
     #[test]
     fn published_figures_show_the_published_results() -> anyhow::Result<()> {
         let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("results");
-        let mut count = 0;
-        for folder in std::fs::read_dir(results)? {
-            let folder = folder?.path();
-            if !folder.join("campaign.toml").is_file() {
-                continue;
-            }
-            for (figure, svg) in draw_figures(&folder)? {
+        let all = ["hpopta", "thesis-3", "thesis-jacobi", "thesis-speedup"];
+        let of_gpu = ["gpu-models", "gpu-updates"];
+        let of_gpu = of_gpu
+            .into_iter()
+            .filter(|name| results.join(name).exists());
+        for name in all.into_iter().chain(of_gpu) {
+            let folder = results.join(name);
+            let figures = draw_figures(&folder)?;
+            anyhow::ensure!(!figures.is_empty(), "{name}");
+            for (figure, svg) in figures {
                 let file = folder.join(figure).with_extension("svg");
                 let kept = std::fs::read_to_string(&file)?;
                 anyhow::ensure!(kept == svg, "{} shows something else", file.display());
-                count += 1;
             }
         }
-        anyhow::ensure!(count > 0, "no figure is published");
         Ok(())
     }
 }

@@ -7,6 +7,7 @@ use isochron_devices::{
     CudaInfo, CudaWorker, Depth, JobShape, Updates as _, ViewMut, Worker as _,
     memory_available_bytes,
 };
+use isochron_hierarchy::times::find_median;
 use serde::Serialize;
 
 use super::card::GpuCard;
@@ -14,6 +15,9 @@ use super::card::GpuCard;
 /// Columns of the copied matrix. Like the panels of a multiplication it is longer than wide, and a slot of pinned
 /// memory holds many of its columns.
 const COLUMNS: usize = 2048;
+
+/// Copies of pinned memory whose median counts.
+const REPETITIONS: usize = 3;
 
 /// The copies.
 #[derive(clap::Args)]
@@ -49,7 +53,7 @@ pub struct LinkSpeeds {
     pub both_gb_per_s: f64,
 }
 
-/// Measures the copies once, after one time that warms up.
+/// Measures the copies, after others that warm up.
 pub fn measure(arguments: &CopiesArguments) -> anyhow::Result<CopySpeeds> {
     let card = GpuCard::find()?;
     let mut worker = card.make_worker(arguments.cores, None)?;
@@ -84,7 +88,7 @@ fn time_copies(gpu: &CudaInfo, worker: &mut CudaWorker, rows: usize) -> anyhow::
 }
 
 impl LinkSpeeds {
-    /// Copies about `bytes` bytes each way.
+    /// Copies about `bytes` bytes each way, some times after one that warms up; returns the medians.
     ///
     /// # Errors
     /// If so much memory cannot be pinned, or a call of the driver fails.
@@ -96,12 +100,27 @@ impl LinkSpeeds {
             "{pinned_bytes} bytes would be pinned, and {available} are available"
         );
         let pitch = (bytes / COLUMNS).max(1);
-        let copies = time_pinned_copies(gpu, COLUMNS, pitch)?;
+        // The first copies find sleeping clocks.
+        time_pinned_copies(gpu, COLUMNS, pitch)?;
+        let mut times_s: [Vec<f64>; 3] = Default::default();
+        for _ in 0..REPETITIONS {
+            let copies = time_pinned_copies(gpu, COLUMNS, pitch)?;
+            for (all, time_s) in times_s
+                .iter_mut()
+                .zip([copies.up_s, copies.down_s, copies.both_s])
+            {
+                all.push(time_s);
+            }
+        }
         let gb = (COLUMNS * pitch) as f64 / 1e9;
+        let [up, down, both] = times_s.map(|mut times_s| {
+            times_s.sort_by(f64::total_cmp);
+            gb / find_median(&times_s)
+        });
         Ok(Self {
-            up_gb_per_s: gb / copies.up_s,
-            down_gb_per_s: gb / copies.down_s,
-            both_gb_per_s: 2.0 * gb / copies.both_s,
+            up_gb_per_s: up,
+            down_gb_per_s: down,
+            both_gb_per_s: 2.0 * both,
         })
     }
 }

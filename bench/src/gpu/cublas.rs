@@ -9,8 +9,8 @@ use super::card::GpuCard;
 use crate::shape::ProductShape;
 
 /// Products in a burst, and bursts after one that warms up.
-const PRODUCTS: u32 = 8;
-const BURSTS: usize = 5;
+const PRODUCTS: u32 = 16;
+const BURSTS: usize = 2;
 
 /// The products.
 #[derive(clap::Args)]

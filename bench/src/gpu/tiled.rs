@@ -20,6 +20,8 @@ pub struct PlannedJob {
     memory: u64,
     /// The product of a whole tile.
     tile: ProductShape,
+    /// Columns of A that are gathered for a visit.
+    gathered_k: usize,
     pub updates_per_visit: usize,
 }
 
@@ -34,8 +36,10 @@ pub struct TiledSpeeds {
     gflops: Vec<f64>,
     /// Of cuBLAS on a tile, in each burst.
     cublas_gflops: Vec<f64>,
-    /// The bound of the link.
+    /// The bound of the link, with the fewest tiles that the memory allows.
     link_gflops: f64,
+    /// The bound of the link, with our tiles.
+    tiles_gflops: f64,
 }
 
 impl PlannedJob {
@@ -67,6 +71,7 @@ impl PlannedJob {
                 n: tiles.cols,
                 k: tiles.step_k,
             },
+            gathered_k: tiles.gather_k.max(depth.k_max),
             updates_per_visit: plan.updates_per_visit,
         })
     }
@@ -92,50 +97,91 @@ impl PlannedJob {
             tile: self.tile,
             gflops: gflops(shape.flop(), &times_s),
             cublas_gflops: gflops(self.tile.flop(), &bursts_s),
-            link_gflops: bound_by_link(shape, self.memory, link),
+            link_gflops: link.bound(shape, &count_fewest(shape, self.memory)),
+            tiles_gflops: link.bound(shape, &count_tiled(shape, self.tile, self.gathered_k)),
             times_s,
         })
     }
 }
 
-/// Returns the largest speed in 10⁹ flop/s of a product of `shape`, of whose C the GPU holds at most `memory` bytes at a time.
+/// Elements that a product sends.
+struct SentElements {
+    /// Of A, B and C, to the GPU.
+    up: f64,
+    /// Of C, back.
+    down: f64,
+}
+
+/// Counts what a product must send if the GPU holds at most `memory` bytes of C, each element of which is sent both ways once.
 ///
-/// C is sent both ways once, A and B as often as they must be. With memory for M elements no order of the work sends fewer than
-/// about `2·m·n·k / √M` elements of them, nor fewer than all of A and B.
-///
-/// # References
-/// Hong and Kung, I/O complexity: the red-blue pebble game, 1981.
-fn bound_by_link(shape: ProductShape, memory: u64, link: LinkSpeeds) -> f64 {
+/// A tile with `M` elements needs at least `2·k·√M` of A and B, when it is square. There are `m·n/M` of them.
+fn count_fewest(shape: ProductShape, memory: u64) -> SentElements {
     let [m, n, k] = [shape.m, shape.n, shape.k].map(|side| side as f64);
     let root = (memory as f64 / 8.0).sqrt();
     let panels = (2.0 * m * n * k / root).max(k * (m + n));
-    let up_s = 8e-9 * (m * n + panels) / link.up_gb_per_s;
-    let down_s = 8e-9 * m * n / link.down_gb_per_s;
-    shape.flop() / up_s.max(down_s) / 1e9
+    SentElements {
+        up: m * n + panels,
+        down: m * n,
+    }
+}
+
+/// Counts what a product sends in tiles of C: in each visit all of them, with panels of their own.
+fn count_tiled(shape: ProductShape, tile: ProductShape, gathered_k: usize) -> SentElements {
+    let [m, n, k] = [shape.m, shape.n, shape.k].map(|side| side as f64);
+    let [across, down, visits] =
+        [(n, tile.n), (m, tile.m), (k, gathered_k)].map(|(side, part)| (side / part as f64).ceil());
+    let c = visits * m * n;
+    SentElements {
+        up: c + k * (m * across + n * down),
+        down: c,
+    }
+}
+
+impl LinkSpeeds {
+    /// Returns the speed in 10⁹ flop/s at which a product takes as long as its elements travel, both ways at once.
+    fn bound(&self, shape: ProductShape, sent: &SentElements) -> f64 {
+        let up_s = 8e-9 * sent.up / self.up_gb_per_s;
+        let down_s = 8e-9 * sent.down / self.down_gb_per_s;
+        shape.flop() / up_s.max(down_s) / 1e9
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn shape(k: usize) -> ProductShape {
+        ProductShape {
+            m: 1000,
+            n: 1000,
+            k,
+        }
+    }
+
     #[test]
-    fn the_link_bounds_by_the_panels_or_by_c() {
+    fn the_link_bounds_by_what_goes_up_or_comes_down() {
         let link = LinkSpeeds {
             up_gb_per_s: 10.0,
             down_gb_per_s: 1.0,
             both_gb_per_s: 11.0,
         };
-        let shape = |k| ProductShape {
-            m: 1000,
-            n: 1000,
-            k,
-        };
         // 8 MB back at 1 GB/s take longer than 8 MB and thin panels at ten times that.
-        let thin = bound_by_link(shape(10), 8_000_000, link);
+        let thin = link.bound(shape(10), &count_fewest(shape(10), 8_000_000));
         assert!((thin - 0.02 / 0.008).abs() < 1e-9, "{thin}");
-        // A memory of 100×100 elements has each element of A and B sent ten times.
-        let deep = bound_by_link(shape(100_000), 80_000, link);
-        let sent_gb = 0.008 + 8e-9 * 2e11 / 100.0;
+        // With tiles of 100×100, each element of A and B is sent ten times.
+        let deep = link.bound(shape(100_000), &count_fewest(shape(100_000), 80_000));
+        let sent_gb = 8e-9 * (1e6 + 2e9);
         assert!((deep - 200.0 / (sent_gb / 10.0)).abs() < 1e-6, "{deep}");
+    }
+
+    #[test]
+    fn every_visit_sends_c_and_every_tile_its_panels() {
+        let tile = ProductShape {
+            m: 500,
+            n: 400,
+            k: 8,
+        };
+        let sent = count_tiled(shape(100), tile, 60);
+        assert_eq!((sent.up, sent.down), (2e6 + 5e5, 2e6));
     }
 }

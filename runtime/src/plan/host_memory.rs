@@ -446,11 +446,23 @@ mod tests {
             .blas(BlasChoice::Embedded)
             .build(LocalComm::new())
             .unwrap();
-        let problem = Problem::new(2048, 2048, 2048, 32).unwrap();
         let balance = BalanceConfig {
             strategy: Strategy::Homogeneous,
             ..BalanceConfig::default()
         };
+        // Threads that have computed have started, which takes memory too.
+        let plan = session
+            .plan(Problem::new(64, 64, 64, 32).unwrap(), &balance)
+            .unwrap();
+        let a: Matrix = Matrix::zeros(plan.a(), 0).unwrap();
+        let b = Matrix::zeros(plan.b(), 0).unwrap();
+        let mut product = session.prepare(plan, RunConfig::default()).unwrap();
+        let mut c = product.zeros(&mut session).unwrap();
+        let factors = Factors::of(&a, &b);
+        product
+            .run(&mut session, Scalars::PRODUCT, factors, &mut c)
+            .unwrap();
+        let problem = Problem::new(2048, 2048, 2048, 32).unwrap();
         let plan = session.plan(problem, &balance).unwrap();
         session.check_memory(&plan).unwrap();
         limit_growth(64 << 20);

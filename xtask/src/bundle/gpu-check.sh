@@ -15,7 +15,7 @@ else
     logs=$(mktemp -d) || exit 1
 fi
 ISOCHRON_REQUIRE_GPU=1
-# Whoever rents a machine is often root there.
+# On a rented machine users are often root.
 OMPI_ALLOW_RUN_AS_ROOT=1
 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export ISOCHRON_REQUIRE_GPU OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM

@@ -179,7 +179,7 @@ impl<T: Scalar> Probe<T> {
         Ok(())
     }
 
-    /// Returns this rank's share of the residuals, given its share of `C·x`. What cancels is not rounded before.
+    /// Returns this rank's share of the residuals, given its share of `C·x`. They are rounded after they cancel.
     fn subtract(&self, found: &Totals) -> Vec<f64> {
         let Scalars { alpha, beta } = self.scalars;
         let mut residuals = Totals::zeros(self.sizes.len());
