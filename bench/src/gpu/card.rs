@@ -42,7 +42,7 @@ impl GpuCard {
     /// Makes the device with this number of host cores. Its jobs use at most `limit` bytes of the GPU's memory.
     ///
     /// # Errors
-    /// If this process may not use so many cores, or the driver refuses.
+    /// Fails if this process may not use that number of cores, or if the driver refuses.
     pub fn make_worker(&self, host_cores: usize, limit: Option<u64>) -> anyhow::Result<CudaWorker> {
         let most = self.cores.len();
         let cores = (1..=most)

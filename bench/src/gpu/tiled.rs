@@ -112,9 +112,9 @@ struct SentElements {
     down: f64,
 }
 
-/// Counts what a product must send if the GPU holds at most `memory` bytes of C, each element of which is sent both ways once.
+/// Counts the elements that a product must send: C once both ways, and the panels of tiles of `memory` bytes.
 ///
-/// A tile with `M` elements needs at least `2·k·√M` of A and B, when it is square. There are `m·n/M` of them.
+/// A tile of `M` elements needs at least `2·k·√M` elements of A and B, if it is square. C has `m·n/M` tiles.
 fn count_fewest(shape: ProductShape, memory: u64) -> SentElements {
     let [m, n, k] = [shape.m, shape.n, shape.k].map(|side| side as f64);
     let root = (memory as f64 / 8.0).sqrt();

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Measures the GPU of this host by the campaigns in bench/campaigns, in about nine minutes.
+# Measures the GPU of this host by the campaigns in bench/campaigns, within their limits of time.
 #
-# isochron-gpu-bench [FOLDER [NAME...]]: the results are in the folder, or in gpu-results. Names such as updates choose campaigns.
+# isochron-gpu-bench [FOLDER [NAME...]]: the results go into the folder, or in gpu-results. Names such as updates choose campaigns.
 # The same command goes on where it was stopped. Ends with 1 where there is no GPU, or a campaign cannot be measured.
 self=$(readlink -f -- "$0")
 here=$(dirname -- "$(dirname -- "$self")")
