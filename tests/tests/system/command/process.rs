@@ -214,8 +214,14 @@ fn ranks_of_a_launcher_answer_once_below_a_shell_too() {
         }
         let [_, other] = libraries();
         if other.name != mpi.name {
-            // The launcher of another library has started single ranks, as far as MPI tells.
-            let text = run(other.command(2, &mpi.isochron, &["--version"]), HANGS).success();
+            // The launcher of another library has started single ranks, as far as MPI tells. Each has a folder of Open MPI's files
+            // to itself: one that they shared could be removed by the first while the second was about to use it.
+            let script = format!(
+                "export OMPI_MCA_orte_tmpdir_base=\"$OMPI_MCA_orte_tmpdir_base/rank-$PMI_RANK\"; \
+                 mkdir -p \"$OMPI_MCA_orte_tmpdir_base\"; exec {program} --version"
+            );
+            let shell = other.command(2, Path::new("/bin/sh"), &["-c", &script]);
+            let text = run(shell, HANGS).success();
             assert_eq!(text.matches("isochron 0").count(), 1, "{text}");
         }
     }
