@@ -128,6 +128,7 @@ pub fn campaign_table() -> String {
         "prepared",
         "stencil",
         "silence",
+        "health",
         "thesis-3",
         "thesis-4",
         "warm-store",
