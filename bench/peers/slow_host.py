@@ -24,7 +24,7 @@ FAULTS = {
     ),
     # Ranks that do not see their quota time each update by itself: most have to be longer than a period of the quota.
     "neighbours": (
-        "--quota 36%",
+        "--quota 40%",
         ["--ranks", "1,1,1,1,2", "--", "unshare", "--mount", "sh", "-c", UNSEEN, "sh"],
         "--seconds 60",
         "neighbours",

@@ -30,6 +30,10 @@ const BLOCK: usize = 128;
 /// An update that takes this multiple of the longest one is not measured, and counts as one that takes so long.
 const HOPELESS: f64 = 16.0;
 
+/// Repetitions of an update that tell if the side of a class may be doubled. The fastest counts: a disturbed one would choose other
+/// sizes than those of earlier runs, which the model store has.
+const SIDE_REPETITIONS: usize = 3;
+
 /// Ratio of sizes up to which the model store tells the time of one by the nearest that was measured.
 const NEAR: f64 = 1.5;
 
@@ -151,7 +155,8 @@ impl HealthDevices {
         loop {
             self.sides.clone_from(&largest.sides);
             let shape = self.shape(SIZES - 1, comm.rank());
-            match self.measure_together(comm, &shape, Depth::endless(self.work.width), 1) {
+            let depth = Depth::endless(self.work.width);
+            match self.measure_together(comm, &shape, depth, SIDE_REPETITIONS) {
                 Ok(found) => {
                     let times_s = found.iter().map(|found| find_time_s(found.as_ref()));
                     let all_s = comm.gather(&times_s.collect::<Vec<_>>())?.concat();
