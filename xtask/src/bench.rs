@@ -98,8 +98,8 @@ struct CampaignNeeds {
     has_prepared: bool,
     /// Programs of both MPI libraries, as `isochron-mpich`.
     has_both: bool,
-    /// A driver in Python.
-    has_python: bool,
+    /// Emulated hosts.
+    has_hosts: bool,
     has_stencils: bool,
     /// Programs that do what the environment of a test says.
     has_hooks: bool,
@@ -116,7 +116,7 @@ impl CampaignNeeds {
             has_peers: PEERS.iter().any(|peer| names(peer)),
             has_prepared: names(PREPARED),
             has_both: text.contains("-{mpi}"),
-            has_python: names("python3"),
+            has_hosts: text.contains("isochron-cluster"),
             has_stencils: text.contains(stencils::PREFIX),
             has_hooks: text.contains("ISOCHRON_TEST_"),
         }
@@ -126,12 +126,15 @@ impl CampaignNeeds {
     fn install(&self, workspace: &Workspace, steps: &mut Steps) -> Result<MpiInstallation> {
         let goal = if self.has_peers {
             Goal::Peers
-        } else if self.has_both || self.has_python {
+        } else if self.has_both {
             Goal::Test
         } else {
             Goal::Run
         };
         install::ensure(goal, steps)?;
+        if self.has_hosts {
+            install::ensure(Goal::Cluster, steps)?;
+        }
         build::prepare(workspace, Library::OpenMpi)
     }
 

@@ -30,8 +30,8 @@ const BLOCK: usize = 128;
 /// An update that takes this multiple of the longest one is not measured, and counts as one that takes so long.
 const HOPELESS: f64 = 16.0;
 
-/// Repetitions of an update that tell if the side of a class may be doubled. The fastest counts: a disturbed one would choose other
-/// sizes than those of earlier runs, which the model store has.
+/// Repetitions of an update before the side of a class is doubled. The fastest one counts: a disturbed one would end the search at
+/// sizes for which the model store has no times.
 const SIDE_REPETITIONS: usize = 3;
 
 /// Ratio of sizes up to which the model store tells the time of one by the nearest that was measured.

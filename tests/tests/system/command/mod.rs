@@ -27,7 +27,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 
-use isochron_tests::launch::{HANGS, cluster_configs, libraries, run};
+use isochron_tests::launch::{HANGS, Mpi, cluster_configs, libraries, run};
 use serde_json::Value;
 
 fn isochron(arguments: &[&str]) -> isochron_tests::launch::Outcome {
@@ -201,18 +201,22 @@ fn one_process_is_one_node() {
     .success();
 }
 
+/// Two processes of a program with Open MPI below the launcher of MPICH, each of which takes itself for a job of its own.
+///
+/// Each has a folder of Open MPI's files to itself. One that they shared could be removed by the first while the second was about
+/// to use it.
+fn single_ranks(mpich: &Mpi, program: &Path, words: &[&str]) -> Command {
+    let script = "base=$OMPI_MCA_orte_tmpdir_base/$PMI_RANK; mkdir \"$base\"; \
+                  OMPI_MCA_orte_tmpdir_base=$base exec \"$0\" \"$@\"";
+    let mut all = vec![OsStr::new("-c"), script.as_ref(), program.as_os_str()];
+    all.extend(words.iter().map(OsStr::new));
+    mpich.command(2, Path::new("sh"), &all)
+}
+
 #[test]
 fn a_program_of_another_mpi_library_is_told_so() {
     let [openmpi, mpich] = libraries();
-    // Each process takes itself for a job of its own, and starts Open MPI's daemon. Two daemons that make one folder at
-    // the same time fail, so each gets its own.
-    let script = "base=$OMPI_MCA_orte_tmpdir_base/$PMI_RANK; mkdir \"$base\"; \
-                  OMPI_MCA_orte_tmpdir_base=$base exec \"$0\" mxm --size 10";
-    let words = [
-        OsStr::new("-c"),
-        script.as_ref(),
-        openmpi.isochron.as_os_str(),
-    ];
-    let stderr = run(mpich.command(2, Path::new("sh"), &words), HANGS).failure(2);
+    let command = single_ranks(&mpich, &openmpi.isochron, &["mxm", "--size", "10"]);
+    let stderr = run(command, HANGS).failure(2);
     assert!(stderr.contains("linked with"), "{stderr}");
 }

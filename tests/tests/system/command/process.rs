@@ -7,7 +7,7 @@ use std::process::Command;
 use isochron_tests::launch::{HANGS, Mpi, Outcome, libraries, run};
 
 use super::measure::compile;
-use super::{Folder, isochron, json, points};
+use super::{Folder, isochron, json, points, single_ranks};
 
 /// Runs each line of a file by the shell, on every rank, between the start and the end of MPI. What line I does on rank R goes to
 /// `I.R.out`, `I.R.err` and `I.R.status`.
@@ -212,19 +212,14 @@ fn ranks_of_a_launcher_answer_once_below_a_shell_too() {
                 assert_eq!(text.matches(first).count(), 1, "{}: {text}", mpi.name);
             }
         }
-        let [_, other] = libraries();
-        if other.name != mpi.name {
-            // The launcher of another library has started single ranks, as far as MPI tells. Each has a folder of Open MPI's files
-            // to itself: one that they shared could be removed by the first while the second was about to use it.
-            let script = format!(
-                "export OMPI_MCA_orte_tmpdir_base=\"$OMPI_MCA_orte_tmpdir_base/rank-$PMI_RANK\"; \
-                 mkdir -p \"$OMPI_MCA_orte_tmpdir_base\"; exec {program} --version"
-            );
-            let shell = other.command(2, Path::new("/bin/sh"), &["-c", &script]);
-            let text = run(shell, HANGS).success();
-            assert_eq!(text.matches("isochron 0").count(), 1, "{text}");
-        }
     }
+    let [openmpi, mpich] = libraries();
+    let text = run(
+        single_ranks(&mpich, &openmpi.isochron, &["--version"]),
+        HANGS,
+    )
+    .success();
+    assert_eq!(text.matches("isochron 0").count(), 1, "{text}");
 }
 
 /// Prints at each run, and ends the process in the third.
