@@ -1,7 +1,8 @@
 """Counts the checks of emulated hosts that name the slow one and the cause.
 
 count_named.py TRIES HOST CAUSE PROGRAM...: PROGRAM starts `isochron health --json`. HOST is the slow host, and CAUSE what makes it
-slow; both are `none` if there is none. Prints how many tries called exactly the devices of HOST slow, by CAUSE.
+slow; both are `none` if there is none. Prints how many tries called the devices of HOST slow by CAUSE,
+and all others healthy.
 """
 
 import json
@@ -12,6 +13,8 @@ tries, host, cause, *program = sys.argv[1:]
 named = 0
 for _ in range(int(tries)):
     job = subprocess.run(program, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    if not job.stdout:
+        sys.exit(f"a check ended without an answer, with status {job.returncode}")
     report = json.loads(job.stdout)
     print(report["line"], file=sys.stderr)
     found = [(device["health"], device["cause"]) for device in report["devices"]]

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Runs a program with --blas LIBRARY, whose dgemm is slow for a large C on one host: slow_memory.sh HOST PROGRAM...
+# slow_memory.sh HOST PROGRAM...: runs the program with --blas LIBRARY after its words. The library's dgemm is slow for a large C on
+# that host; its other functions are those of OpenBLAS, which it is linked with.
 host=$1
 shift
 folder=$(mktemp -d)

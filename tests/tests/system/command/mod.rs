@@ -201,10 +201,11 @@ fn one_process_is_one_node() {
     .success();
 }
 
-/// Two processes of a program with Open MPI below the launcher of MPICH, each of which takes itself for a job of its own.
+/// Returns the command for two processes of a program with Open MPI below the launcher of MPICH. Each process takes itself for a job
+/// of its own.
 ///
-/// Each has a folder of Open MPI's files to itself. One that they shared could be removed by the first while the second was about
-/// to use it.
+/// Each process has a folder of Open MPI's files to itself. A common one could be removed by the first process while the second was
+/// about to use it.
 fn single_ranks(mpich: &Mpi, program: &Path, words: &[&str]) -> Command {
     let script = "base=$OMPI_MCA_orte_tmpdir_base/$PMI_RANK; mkdir \"$base\"; \
                   OMPI_MCA_orte_tmpdir_base=$base exec \"$0\" \"$@\"";
