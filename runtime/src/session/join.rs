@@ -45,8 +45,7 @@ impl Session {
         let places = StorePlaces::find();
         let stored = known::read_store(comm, settings.store, places, &mut notices);
         let rank = ChoosingRank::new(part.topology(), part.place(), settings.element);
-        let (mode, blas) = (settings.store, &settings.blas);
-        let chosen = choose_library(comm, blas, rank, mode, stored.as_ref())?;
+        let chosen = choose_library(comm, &settings.blas, rank, stored.as_ref())?;
         notices.extend(chosen.words);
         let node = (settings.measure.validate())
             .and_then(|()| part.open(settings.grouping, &chosen.blas))

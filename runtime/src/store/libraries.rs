@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::known::KnownFrom;
 use crate::comm::{Comm, agree};
 use crate::error::Error;
-use crate::store::{LibrarySource, ModelStore, StoreKey, StoreMode};
+use crate::store::{LibrarySource, ModelStore, StoreKey};
 use crate::watch::{RankPhase, enter_within};
 
 /// The BLAS of this rank.
@@ -52,20 +52,18 @@ impl ChoosingRank {
 
 /// Chooses a BLAS on every rank. `store` is the one that was read, on the head rank.
 ///
-/// With a store, ranks with equal processors, numbers of cores and libraries take the same: the one that the store
-/// knows, or else the fastest on the lowest of these ranks. Without a store each rank takes the fastest by its own
-/// times.
+/// Ranks with equal processors, numbers of cores and libraries take the same: the one that the store knows, or else the
+/// fastest on the lowest of these ranks.
 ///
 /// # Errors
 /// On every rank: [`Error::Device`] if a library that is named on some rank cannot be used there.
 ///
 /// # Collective
-/// All ranks, with the same mode and element.
+/// All ranks, with the same element.
 pub(crate) fn choose_library(
     comm: &dyn Comm,
     choice: &BlasChoice,
     rank: ChoosingRank,
-    mode: StoreMode,
     store: Option<&ModelStore>,
 ) -> Result<ChosenLibrary, Error> {
     let _trying = enter_within(RankPhase::Libraries);
@@ -76,19 +74,14 @@ pub(crate) fn choose_library(
         FoundBlas::Named(_) => None,
     };
     let lacking = candidates.map_or(Vec::new(), |candidates| candidates.notices().to_vec());
-    let job = match mode {
-        StoreMode::None => JobChoice::default(),
-        StoreMode::Read | StoreMode::ReadWrite => {
-            let source = candidates.map(|candidates| LibrarySource {
-                class: rank.class,
-                host: comm.host_name().to_owned(),
-                cores: rank.cores,
-                element,
-                libraries: candidates.names(),
-            });
-            JobChoice::recall(comm, &source, store)?.measure_rest(comm, candidates)?
-        }
-    };
+    let source = candidates.map(|candidates| LibrarySource {
+        class: rank.class,
+        host: comm.host_name().to_owned(),
+        cores: rank.cores,
+        element,
+        libraries: candidates.names(),
+    });
+    let job = JobChoice::recall(comm, &source, store)?.measure_rest(comm, candidates)?;
     let (blas, known) = match found {
         FoundBlas::Named(blas) => (blas, None),
         FoundBlas::Candidates(candidates) => {
@@ -144,8 +137,7 @@ fn describe_change(before: &[String], now: &[String]) -> String {
     }
 }
 
-/// The choices of all ranks, the same on each of them; empty without a store.
-#[derive(Default)]
+/// The choices of all ranks, the same on each of them.
 struct JobChoice {
     /// The ranks that choose.
     sources: Vec<Option<LibrarySource>>,
