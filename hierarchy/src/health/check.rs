@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::levels::{Deviation, Pass, Reference, Round, Slowness};
+use super::levels::{Deviation, Pass, Reference, Round, Sign, Slowness};
 use super::{
     CheckedDevice, ComparedWith, DeviceHealth, DeviceRound, Health, HealthRule, RoundRequest,
 };
@@ -64,13 +64,9 @@ impl<'c> Look<'c> {
         Some(&self.references[self.compared[device].1?])
     }
 
-    fn find_slowness(&self, device: usize) -> Option<Slowness> {
-        self.refer(device)?.find_slowness(device, self.rule)
-    }
-
-    fn confirms(&self, device: usize, found: &Slowness) -> bool {
+    fn is_below(&self, device: usize, sign: Sign) -> bool {
         let reference = self.refer(device);
-        reference.is_some_and(|it| it.confirms(device, found, self.rule))
+        reference.is_some_and(|it| it.is_below(device, sign, self.rule))
     }
 
     /// Returns `true` if this holds for any device with a reference.
@@ -119,11 +115,16 @@ impl HealthCheck {
         }
         let (second, all) = (self.look(&self.rounds[look..]), self.look(&self.rounds));
         let found = self.list_devices().map(|device| {
-            let slowness = all.find_slowness(device);
             // A disturbance that lasted for a whole look does not concern the device.
-            let confirmed = slowness
-                .filter(|found| first.confirms(device, found) && second.confirms(device, found));
-            self.describe(device, &all, confirmed)
+            let is_confirmed = |sign| {
+                [&first, &second]
+                    .iter()
+                    .all(|look| look.is_below(device, sign))
+            };
+            let slowness = all
+                .refer(device)
+                .and_then(|it| it.find_slowness(device, &self.rule, is_confirmed));
+            self.describe(device, &all, slowness)
         });
         BalanceStep::Done(found.collect())
     }

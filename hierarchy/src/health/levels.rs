@@ -24,7 +24,7 @@ pub(super) enum Pass {
 
 /// The sizes over which a level is taken.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Span {
+pub(super) enum Span {
     All,
     Small,
     Large,
@@ -135,14 +135,13 @@ const SIGNS: [Sign; 3] = [
 ];
 
 /// A level of a device.
-type Sign = (Pass, Span);
+pub(super) type Sign = (Pass, Span);
 
 /// A deviation that makes a device slow.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Slowness {
     pub cause: SlowCause,
     pub deviation: Deviation,
-    sign: Sign,
 }
 
 /// The level of a class and its spread.
@@ -218,11 +217,16 @@ impl<'r> Reference<'r> {
         }
     }
 
-    /// Finds out if a device is slow, and why.
-    pub fn find_slowness(&self, device: usize, rule: &HealthRule) -> Option<Slowness> {
+    /// Finds out if a device is slow by a sign that is confirmed, and why.
+    pub fn find_slowness(
+        &self,
+        device: usize,
+        rule: &HealthRule,
+        is_confirmed: impl Fn(Sign) -> bool,
+    ) -> Option<Slowness> {
         let (sign, deviation) = SIGNS.into_iter().find_map(|sign| {
             let deviation = self.find_deviation(device, sign)?;
-            deviation.is_slow(rule).then_some((sign, deviation))
+            (deviation.is_slow(rule) && is_confirmed(sign)).then_some((sign, deviation))
         })?;
         let cause = match sign {
             // No clock of the device makes a copy slower, while a slow link makes updates slower too.
@@ -231,11 +235,7 @@ impl<'r> Reference<'r> {
             _ if self.becomes_slower(device, sign, rule) => SlowCause::Heat,
             _ => self.read_shape(device),
         };
-        Some(Slowness {
-            cause,
-            deviation,
-            sign,
-        })
+        Some(Slowness { cause, deviation })
     }
 
     /// Returns `true` if the device is below the least level of a healthy one, be it by noise.
@@ -243,11 +243,6 @@ impl<'r> Reference<'r> {
         SIGNS
             .into_iter()
             .any(|sign| self.is_below(device, sign, rule))
-    }
-
-    /// Returns `true` if the device is below the least level of a healthy one where it was found slow.
-    pub fn confirms(&self, device: usize, found: &Slowness, rule: &HealthRule) -> bool {
-        self.is_below(device, found.sign, rule)
     }
 
     /// Returns `true` if the noise of a device hides what the rule looks for.
@@ -258,22 +253,24 @@ impl<'r> Reference<'r> {
         })
     }
 
-    fn is_below(&self, device: usize, sign: Sign, rule: &HealthRule) -> bool {
+    /// Returns `true` if this level of the device is below the least one of a healthy device.
+    pub fn is_below(&self, device: usize, sign: Sign, rule: &HealthRule) -> bool {
         let deviation = self.find_deviation(device, sign);
         deviation.is_some_and(|deviation| deviation.log < rule.least_log())
     }
 
-    /// Returns `true` if a slow device has less than half of its deviation while its neighbours are idle, at the sizes at which
-    /// it is slow beside them.
+    /// Returns `true` if a slow device has less than half of its deviation while its neighbours are idle, at the largest size at
+    /// which it is slow beside them: the longest times have the least noise.
     fn is_fast_alone(&self, device: usize, slow_log: f64) -> bool {
         let [together, alone] =
             [Pass::Together, Pass::Alone].map(|pass| self.list_speeds(device, pass));
-        let slow = together.iter().zip(&alone).filter_map(|(together, alone)| {
+        let known = together.iter().zip(&alone).rev();
+        let mut slow = known.filter_map(|(together, alone)| {
             let logs = (together.as_ref()?.ln(), alone.as_ref()?.ln());
             (logs.0 < 0.5 * slow_log).then_some(logs)
         });
-        let (together, alone): (Vec<f64>, Vec<f64>) = slow.unzip();
-        !alone.is_empty() && find_median(&alone) > 0.5 * find_median(&together)
+        slow.next()
+            .is_some_and(|(together, alone)| alone > 0.5 * together)
     }
 
     /// Returns `true` if a slow device becomes slower during the check: each of the later half of its rounds is slower than each
