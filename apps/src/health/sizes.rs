@@ -11,8 +11,7 @@ const STEP: f64 = 0.75;
 const LEAST_SIDE: usize = 64;
 const MOST_SIDE: usize = 16_384;
 
-/// Longest update that is asked for: several periods of a CPU quota, which are 100 ms by default. A quota that no rank sees does not
-/// show in shorter ones.
+/// Longest update that is asked for. A quota that no rank sees shows only in updates longer than its period, 100 ms by default.
 const LONGEST_S: f64 = 1.0;
 
 /// Part of the seconds that updates may take. The rest is for operands and messages.

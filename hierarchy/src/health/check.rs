@@ -14,7 +14,8 @@ use crate::balance::BalanceStep;
 ///
 /// After the first look, a suspicion or much noise causes a second one of as many rounds, with each device alone too if there
 /// is a suspicion. A device is slow if all rounds show it beyond their noise, and each look by itself is below the least
-/// level: a disturbance that lasts for a whole look accuses no one.
+/// level: a disturbance that lasts for a whole look accuses no one. Levels are taken of copies, of all sizes and of the largest
+/// sizes. The first one that shows this tells the speed and the cause.
 ///
 /// Classes are equal models and limits. A device whose class is too small is compared with the largest class of its model, so
 /// that a quota that it alone has shows as its cause; without one, with its own history.

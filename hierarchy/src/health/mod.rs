@@ -3,7 +3,8 @@
 //! [`HealthCheck`] asks for rounds of times, all devices at once, and ends with the [`DeviceHealth`] of each. Let `t_i(x)` be
 //! a device's seconds for size `x` in a round and `t(x)` the median of its class. Then `t(x) / t_i(x)` is its speed in that
 //! round, so that a disturbance of the whole machine cancels out. Its level is the median over rounds of the median over
-//! sizes, and a device is slow if its level is below that of its class by more than 5 % and by more than 3.5 deviations.
+//! sizes, all or the largest third. A device is slow if its level is below that of its class by more than 5 % and by more
+//! than 3.5 deviations.
 //! The shape tells the [cause](SlowCause):
 //!
 //! | slower | cause |

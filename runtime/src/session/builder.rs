@@ -77,8 +77,9 @@ impl SessionBuilder {
         self
     }
 
-    /// Sets the BLAS that the CPU devices call. The default is the fastest one, which is measured once in a process. A session
-    /// with a [store](Self::store) takes the one that an earlier run has chosen from the same libraries.
+    /// Sets the BLAS that the CPU devices call. The default is the fastest one. Ranks with equal processors, numbers of cores and
+    /// libraries take the same: the one that an earlier run has chosen, by the [store](Self::store), or else the fastest on the
+    /// lowest of these ranks, which measures once in a process.
     pub fn blas(mut self, blas: BlasChoice) -> Self {
         self.blas = blas;
         self
