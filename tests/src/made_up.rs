@@ -44,12 +44,13 @@ fn look(plan: Plan, time: ElementTime) -> Plan {
     for (burst, fraction) in [(0, 16), (1, 4)] {
         let places = (0..plan.n_ranks()).flat_map(|rank| [(rank, 0), (rank, 1)]);
         let units = 640 * 640 / (2 * plan.n_ranks() as u64) / fraction;
-        let times_s = places.map(|(rank, device)| factor * units as f64 * time(0, rank, device));
+        let samples = places.map(|(rank, device)| {
+            Sample::measured(units, factor * units as f64 * time(0, rank, device), 1, 0.0)
+        });
         look.measurements.push(Observed {
             is_measurement: true,
             burst,
-            times_s: times_s.collect(),
-            units: vec![units; 2 * plan.n_ranks()],
+            samples: samples.collect(),
         });
     }
     plan.with_look(Some(look))

@@ -49,12 +49,13 @@ pub fn time_decisions(nodes: usize) -> anyhow::Result<Vec<f64>> {
         };
         noise.begin_burst();
         for _ in 0..count {
-            learner.observe(&Observed {
+            let times_s = noise.blur(&cluster.times_s(&units));
+            learner.observe(&Observed::undisturbed(
                 is_measurement,
                 burst,
-                units: units.clone(),
-                times_s: noise.disturb(&cluster.times_s(&units)),
-            })?;
+                &units,
+                &times_s,
+            ))?;
         }
     }
     Ok(decisions_s)

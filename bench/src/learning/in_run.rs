@@ -96,12 +96,10 @@ pub fn learn_in_run(run: &mut SimulatedRun<'_>, tuning: Tuning) -> anyhow::Resul
             Request::Done => return Ok(()),
             Request::Measure(units) => {
                 burst += 1;
-                let times_s = run.look_once(&units);
                 learner.observe(&Observed {
                     is_measurement: true,
                     burst,
-                    units,
-                    times_s,
+                    samples: run.look_once(&units),
                 })?;
             }
             Request::Steps { units, count } => {
@@ -111,18 +109,15 @@ pub fn learn_in_run(run: &mut SimulatedRun<'_>, tuning: Tuning) -> anyhow::Resul
                     placer.held = Some(layout);
                     (burst, in_burst) = (burst + 1, 0);
                 }
-                let units = placer.held.as_ref().map(Layout::areas).unwrap_or_default();
                 for _ in 0..count {
                     if in_burst == BURST {
                         (burst, in_burst) = (burst + 1, 0);
                     }
                     in_burst += 1;
-                    let times_s = run.step();
                     learner.observe(&Observed {
                         is_measurement: false,
                         burst,
-                        units: units.clone(),
-                        times_s,
+                        samples: run.step(),
                     })?;
                 }
             }

@@ -22,6 +22,9 @@ const FASTEST_FLOPS: f64 = 160e9;
 /// The part of the nodes with a start-up cost, and with a cliff.
 const AFFECTED: f64 = 0.3;
 
+/// The part of the steps of a node that another program disturbs.
+const DISTURBED: f64 = 0.1;
+
 /// A kind of cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Setting {
@@ -38,6 +41,8 @@ pub enum Setting {
     /// Unlike nodes; three tenths have memory for 0.3 to 1.5 even shares. Each block beyond takes 4 to 29 times as
     /// long.
     Cliff,
+    /// Unlike nodes; another program has the cores of a node in each tenth step, and its clock says so.
+    Disturbed,
 }
 
 /// A node that takes `(fixed + d·(d + half) / (d + floor·half) + steeper·max(0, d - memory)) / speed` seconds for `d`
@@ -138,6 +143,8 @@ pub struct KnownCluster {
     pub nodes: Vec<KnownNode>,
     /// Rows and columns of C in blocks.
     pub side: u64,
+    /// Probability that a step of a node is disturbed.
+    pub disturbed: f64,
 }
 
 impl KnownCluster {
@@ -151,6 +158,11 @@ impl KnownCluster {
                 .map(|_| KnownNode::draw(setting, share, &mut random))
                 .collect(),
             side: side as u64,
+            disturbed: if setting == Setting::Disturbed {
+                DISTURBED
+            } else {
+                0.0
+            },
         }
     }
 
@@ -234,6 +246,7 @@ mod tests {
         let cluster = KnownCluster {
             nodes: vec![fast, slow],
             side: 10,
+            disturbed: 0.0,
         };
         assert!((cluster.ideal_s() - 1.0).abs() < 1e-12);
     }

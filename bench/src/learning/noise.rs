@@ -9,6 +9,9 @@ const OF_REPETITION: f64 = 0.02;
 /// Standard deviation of a burst: repetitions or steps in sequence share it.
 const OF_BURST: f64 = 0.01;
 
+/// Factor of a disturbed time, from the least to the most.
+const LONGER: [f64; 2] = [1.4, 3.0];
+
 /// The noise of each node's times.
 pub struct NodeNoise {
     random: SplitMix,
@@ -40,12 +43,24 @@ impl NodeNoise {
     }
 
     /// Returns the times that a clock would show for these true ones.
-    pub fn disturb(&mut self, times_s: &[f64]) -> Vec<f64> {
-        let mut disturbed = Vec::with_capacity(times_s.len());
+    pub fn blur(&mut self, times_s: &[f64]) -> Vec<f64> {
+        let mut blurred = Vec::with_capacity(times_s.len());
         for (t_s, drift) in times_s.iter().zip(&self.drifts) {
-            disturbed.push(t_s * drift * (1.0 + OF_REPETITION * draw_normal(&mut self.random)));
+            blurred.push(t_s * drift * (1.0 + OF_REPETITION * draw_normal(&mut self.random)));
         }
-        disturbed
+        blurred
+    }
+
+    /// Returns a sample of each node's units. With the probability `disturbed` another program has a node's cores for a part of
+    /// the time, and the sample says so.
+    pub fn sample(&mut self, units: &[u64], times_s: &[f64], disturbed: f64) -> Vec<Sample> {
+        let mut samples = Vec::with_capacity(times_s.len());
+        for (&d, t_s) in units.iter().zip(self.blur(times_s)) {
+            let is_disturbed = disturbed > 0.0 && self.random.uniform(0.0, 1.0) < disturbed;
+            let longer = if is_disturbed { self.draw(LONGER) } else { 1.0 };
+            samples.push(Sample::measured(d, longer * t_s, 1, 0.0).disturbed_if(is_disturbed));
+        }
+        samples
     }
 }
 
@@ -122,7 +137,7 @@ mod tests {
         let mut within = 0.0;
         for _ in 0..bursts {
             noise.begin_burst();
-            let times: Vec<f64> = (0..reps).map(|_| noise.disturb(&[1.0])[0]).collect();
+            let times: Vec<f64> = (0..reps).map(|_| noise.blur(&[1.0])[0]).collect();
             let mean = times.iter().sum::<f64>() / f64::from(reps);
             within += times.iter().map(|t| (t - mean).powi(2)).sum::<f64>();
             means.add(mean);

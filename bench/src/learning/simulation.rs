@@ -25,7 +25,8 @@ pub const LINKS: Links = Links {
 /// A simulated run: `steps` steps on a made-up cluster.
 ///
 /// The clock adds up true times, those of the slowest node in each repetition and in each step. Noise only disturbs what
-/// a contender sees: the clock would else charge the luck of the draw, and the more the more nodes there are.
+/// a contender sees, and so do other programs: the clock would else charge the luck of the draw, and the more the more nodes
+/// there are.
 pub struct SimulatedRun<'a> {
     /// The cluster. A contender may know its number of nodes and the size of C, and nothing else.
     cluster: &'a KnownCluster,
@@ -102,7 +103,7 @@ impl<'a> SimulatedRun<'a> {
         self.noise.begin_burst();
         loop {
             self.cost.measuring_s += find_longest(&true_s);
-            for (times, t_s) in times.iter_mut().zip(self.noise.disturb(&true_s)) {
+            for (times, t_s) in times.iter_mut().zip(self.noise.blur(&true_s)) {
                 times.add(t_s);
             }
             let found: Vec<Sample> = times
@@ -118,11 +119,11 @@ impl<'a> SimulatedRun<'a> {
     }
 
     /// Runs one repetition of `blocks` on all nodes before the first step. It counts as measuring.
-    pub fn look_once(&mut self, blocks: &[u64]) -> Vec<f64> {
+    pub fn look_once(&mut self, blocks: &[u64]) -> Vec<Sample> {
         let true_s = self.cluster.times_s(blocks);
         self.noise.begin_burst();
         self.cost.measuring_s += find_longest(&true_s);
-        self.noise.disturb(&true_s)
+        self.noise.sample(blocks, &true_s, 0.0)
     }
 
     /// Returns the most repetitions of a measurement of `d` blocks.
@@ -145,13 +146,13 @@ impl<'a> SimulatedRun<'a> {
         self.burst_end = self.done;
     }
 
-    /// Runs a step and returns the seconds of each node, as its clock shows them.
+    /// Runs a step and returns the time of each node, as its clock shows it.
     ///
     /// # Panics
     /// Without a layout, and after the last step.
-    pub fn step(&mut self) -> Vec<f64> {
+    pub fn step(&mut self) -> Vec<Sample> {
         assert!(self.done < self.steps, "the run is over");
-        let Some((_, true_s)) = &self.place else {
+        let Some((layout, true_s)) = &self.place else {
             panic!("a step needs a layout")
         };
         if self.done == self.burst_end {
@@ -160,7 +161,8 @@ impl<'a> SimulatedRun<'a> {
         }
         self.cost.running_s += find_longest(true_s);
         self.done += 1;
-        self.noise.disturb(true_s)
+        self.noise
+            .sample(&layout.areas(), true_s, self.cluster.disturbed)
     }
 
     /// Runs all steps that are left.

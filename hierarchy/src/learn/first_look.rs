@@ -41,10 +41,11 @@ impl FirstLook {
         }
         let mut learner = Adaptive::new(self.config, total, steps, chosen)?;
         for measured in &self.measurements {
-            let times_s = select(&measured.times_s, &parts)?.iter();
+            let samples = select(&measured.samples, &parts)?.iter();
             learner.observe(&Observed {
-                units: select(&measured.units, &parts)?.to_vec(),
-                times_s: times_s.map(|time_s| time_s * factor).collect(),
+                samples: samples
+                    .map(|sample| sample.scale_to(factor * sample.seconds))
+                    .collect(),
                 ..*measured
             })?;
         }
@@ -69,12 +70,7 @@ mod tests {
     fn a_run_of_some_parts_begins_with_what_was_seen_of_them() {
         let look = FirstLook {
             parts: vec![AdaptivePart::default(); 3],
-            measurements: vec![Observed {
-                is_measurement: true,
-                burst: 0,
-                units: vec![10, 10, 10],
-                times_s: vec![1.0, 2.0, 4.0],
-            }],
+            measurements: vec![Observed::undisturbed(true, 0, &[10; 3], &[1.0, 2.0, 4.0])],
             ..FirstLook::default()
         };
         let learner = look.begin(1..3, 90, 7, 0.5).expect("valid");
@@ -205,13 +201,8 @@ mod tests {
             .expect("a probe");
         assert!(units.iter().all(|&d| d > 0 && d < 30), "{units:?}");
         // The first part is half as fast as then, the second one as fast.
-        let times_s = vec![units[0] as f64 / 30.0, units[1] as f64 / 30.0];
-        let observed = Observed {
-            is_measurement: true,
-            burst: 0,
-            units,
-            times_s,
-        };
+        let times_s = [units[0] as f64 / 30.0, units[1] as f64 / 30.0];
+        let observed = Observed::undisturbed(true, 0, &units, &times_s);
         learner.observe(&observed).expect("valid");
         assert_eq!(learner.request_measurement(), Ok(None));
         let (units, longest_s) = learner.divide_among(0..2, 90).expect("divisible");

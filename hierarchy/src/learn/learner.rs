@@ -15,7 +15,7 @@ use super::{
 };
 use crate::model::{Point, SpeedModel};
 use crate::partition::even;
-use crate::times::{Noise, QUANTILE};
+use crate::times::{Noise, QUANTILE, Sample};
 
 /// Learns the times of parts while they work, and divides the units of each step over them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -95,9 +95,9 @@ impl Adaptive {
     /// [`AdaptiveError::InvalidTime`]; then nothing has changed.
     pub fn observe(&mut self, observed: &Observed) -> Result<(), AdaptiveError> {
         self.check_observed(observed)?;
-        for (index, (&d, &t_s)) in observed.units.iter().zip(&observed.times_s).enumerate() {
-            if d > 0 {
-                self.observe_part(index, d, t_s, observed);
+        for (index, &sample) in observed.samples.iter().enumerate() {
+            if sample.units > 0 {
+                self.observe_part(index, sample, observed);
             }
         }
         if observed.is_measurement {
@@ -105,12 +105,12 @@ impl Adaptive {
         } else {
             self.step += 1;
             self.since_change += 1;
-            self.now.clone_from(&observed.units);
+            self.now = observed.list_units();
         }
         Ok(())
     }
 
-    fn observe_part(&mut self, index: usize, d: u64, t_s: f64, observed: &Observed) {
+    fn observe_part(&mut self, index: usize, sample: Sample, observed: &Observed) {
         let part = &mut self.parts[index];
         let noise =
             (self.noise.entry(part.part.kind)).or_insert_with(|| Noise::new(self.config.noise));
@@ -119,7 +119,7 @@ impl Adaptive {
             is_measurement,
             ..
         } = *observed;
-        let Some(shift) = part.observe(d, t_s, burst, is_measurement, noise) else {
+        let Some(shift) = part.observe(sample, burst, is_measurement, noise) else {
             return;
         };
         self.has_drifted = true;
@@ -133,13 +133,11 @@ impl Adaptive {
     }
 
     fn check_observed(&self, observed: &Observed) -> Result<(), AdaptiveError> {
-        let wanted = self.parts.len();
-        for got in [observed.units.len(), observed.times_s.len()] {
-            if got != wanted {
-                return Err(AdaptiveError::WrongLength { wanted, got });
-            }
+        let (wanted, got) = (self.parts.len(), observed.samples.len());
+        if got != wanted {
+            return Err(AdaptiveError::WrongLength { wanted, got });
         }
-        let got = sum_units(&observed.units);
+        let got = sum_units(&observed.list_units());
         if !observed.is_measurement && got != self.total {
             return Err(AdaptiveError::WrongTotal {
                 wanted: self.total,
@@ -149,7 +147,7 @@ impl Adaptive {
         if !observed.is_measurement && self.step == self.steps {
             return Err(AdaptiveError::Over { steps: self.steps });
         }
-        check_times(&observed.units, &observed.times_s)
+        check_times(&observed.samples)
     }
 
     /// Returns the next thing to do.
@@ -434,18 +432,14 @@ fn check_parts(parts: &[AdaptivePart], total: u64, granule: u64) -> Result<(), A
     Ok(())
 }
 
-fn check_times(units: &[u64], times_s: &[f64]) -> Result<(), AdaptiveError> {
-    let busy = (units.iter().zip(times_s).enumerate()).filter(|&(_, (&d, _))| d > 0);
-    for (index, (&d, &t_s)) in busy {
-        let point = Point {
-            d,
-            t_s,
-            reps: 1,
-            ci_s: 0.0,
-        };
-        point
-            .check()
-            .map_err(|source| AdaptiveError::InvalidTime { index, source })?;
+fn check_times(samples: &[Sample]) -> Result<(), AdaptiveError> {
+    for (index, sample) in samples
+        .iter()
+        .enumerate()
+        .filter(|(_, sample)| sample.units > 0)
+    {
+        let checked = sample.to_point().check();
+        checked.map_err(|source| AdaptiveError::InvalidTime { index, source })?;
     }
     Ok(())
 }

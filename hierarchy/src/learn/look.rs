@@ -337,12 +337,7 @@ mod tests {
     fn look(part: AdaptivePart, seen: Option<([u64; 2], [f64; 2])>) -> Adaptive {
         let mut learner = Adaptive::new(Tuning::default(), 1600, 100, vec![part; 2]).unwrap();
         if let Some((units, times_s)) = seen {
-            let observed = Observed {
-                is_measurement: true,
-                burst: 0,
-                units: units.to_vec(),
-                times_s: times_s.to_vec(),
-            };
+            let observed = Observed::undisturbed(true, 0, &units, &times_s);
             learner.observe(&observed).unwrap();
         }
         learner

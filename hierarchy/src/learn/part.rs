@@ -5,7 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::Tuning;
 use super::curve::{Expected, TimeCurve};
 use crate::model::{Point, SpeedModel};
-use crate::times::{Deviation, LogTime, Noise, Shift, SizeLevel, Watch, drop_outrun, merge_sizes};
+use crate::times::{
+    Deviation, LogTime, Noise, Sample, Shift, SizeLevel, Watch, drop_outrun, merge_sizes,
+};
 
 /// A node, or a device of a node, which gets a part of the units.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -40,36 +42,16 @@ impl AdaptivePart {
     }
 }
 
-/// The mean of the times of one size.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-struct Measured {
-    d: u64,
-    log_s: f64,
-    count: f64,
-    bursts: f64,
-    doubt: f64,
-    /// Sum of the logarithms by which large drifts have scaled the time. A part that has recovered has its old times again.
-    #[serde(default)]
-    shifted: f64,
-}
-
-impl Measured {
+impl SizeLevel {
     /// Takes the point of an earlier run; one without an interval has the relative variance `doubt`.
     fn from_prior(point: &Point, doubt: f64) -> Self {
         let time = LogTime::of_point(point, doubt);
-        Self {
-            d: point.d,
-            log_s: time.log_s,
-            count: f64::from(point.reps),
-            bursts: 1.0,
-            doubt: time.variance,
-            shifted: 0.0,
-        }
+        Self::of_mean(point.d, time.log_s, f64::from(point.reps), time.variance)
     }
 
     /// Scales the time to another speed. Small factors may be noise, which takes nothing back.
     fn shift(&mut self, log_factor: f64, tuning: &Tuning) {
-        self.log_s += log_factor;
+        self.mean += log_factor;
         if log_factor.abs() > tuning.drift.reversible.ln() {
             self.shifted += log_factor;
         } else {
@@ -87,7 +69,7 @@ impl Measured {
             return;
         }
         let expected = (curve.line.time_s(d) / curve.line.time_s(other_d)).ln();
-        let distance = self.log_s - other.log_s - expected;
+        let distance = self.mean - other.mean - expected;
         let within = noise.within() * (1.0 / self.count + 1.0 / other.count);
         noise.learn_between(distance, within, 1.0 / self.bursts + 1.0 / other.bursts);
     }
@@ -96,7 +78,7 @@ impl Measured {
         let variance = noise.of_mean(self.count, self.bursts)
             + self.doubt
             + (tuning.drift.doubt * self.shifted).powi(2);
-        LogTime::measured(self.d as f64, self.log_s, variance)
+        LogTime::measured(self.d as f64, self.mean, variance)
     }
 }
 
@@ -104,12 +86,15 @@ impl Measured {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct PartState {
     pub part: AdaptivePart,
-    points: Vec<Measured>,
+    points: Vec<SizeLevel>,
     /// Lower bounds of the times of sizes that were given up earlier, ascending.
     #[serde(default)]
     floors: Vec<LogTime>,
     level: Option<SizeLevel>,
     watch: Watch,
+    /// Disturbed times beyond the undisturbed ones, up to the number from which they count.
+    #[serde(default)]
+    disturbed: f64,
     /// `true` while the current size is only measured, before the run.
     is_measurement: bool,
     /// `true` until a measurement has scaled the earlier points.
@@ -129,9 +114,9 @@ impl PartState {
     pub fn new(part: AdaptivePart, tuning: Tuning) -> Self {
         let (measured, given_up): (Vec<&Point>, Vec<&Point>) =
             part.prior.iter().partition(|point| point.reps > 0);
-        let points: Vec<Measured> = measured
+        let points: Vec<SizeLevel> = measured
             .into_iter()
-            .map(|point| Measured::from_prior(point, tuning.doubt.prior))
+            .map(|point| SizeLevel::from_prior(point, tuning.doubt.prior))
             .collect();
         Self {
             awaits_probe: part.needs_probe && !points.is_empty(),
@@ -141,6 +126,7 @@ impl PartState {
             points,
             level: None,
             watch: Watch::new(tuning.drift.rule),
+            disturbed: 0.0,
             is_measurement: false,
             samples: Vec::new(),
             curve: None,
@@ -175,15 +161,18 @@ impl PartState {
         Some((units, curve.line.time_s(units)))
     }
 
-    /// Takes a time of `d` units in a burst, of a measurement or of a step. Returns a shift if the part's speed has changed.
+    /// Takes a time in a burst, of a measurement or of a step. Returns a shift if the part's speed has changed.
     pub fn observe(
         &mut self,
-        d: u64,
-        t_s: f64,
+        sample: Sample,
         burst: u64,
         is_measurement: bool,
         noise: &mut Noise,
     ) -> Option<Shift> {
+        if !self.counts(sample) {
+            return None;
+        }
+        let (d, t_s) = (sample.units, sample.seconds);
         if self.awaits_probe {
             self.scale_prior(d, t_s, noise);
         }
@@ -204,6 +193,18 @@ impl PartState {
         self.shift_points(&shift, burst, noise);
         self.outdate_sizes(d, shift.log_factor);
         Some(shift)
+    }
+
+    /// Returns `true` if a time says how fast the part is. A disturbed one does not, unless nothing else is known, or disturbances
+    /// last: then they are a condition of the run.
+    fn counts(&mut self, sample: Sample) -> bool {
+        let lasting = self.tuning.drift.disturbed;
+        self.disturbed = if sample.is_disturbed() {
+            (self.disturbed + 1.0).min(lasting)
+        } else {
+            (self.disturbed - 1.0).max(0.0)
+        };
+        !sample.is_disturbed() || self.disturbed >= lasting || self.is_unknown()
     }
 
     /// Counts only sizes from now on as valid if the speed has changed by a factor that matters. The time that the part needs
@@ -259,22 +260,12 @@ impl PartState {
         }
     }
 
-    fn current_point(&self) -> Option<Measured> {
-        let level = self.level.as_ref()?;
-        let (log_s, count, bursts) = level.to_mean()?;
-        let doubt = if self.is_measurement {
-            self.tuning.doubt.measurement
-        } else {
-            0.0
-        };
-        Some(Measured {
-            d: level.d,
-            log_s,
-            count,
-            bursts,
-            doubt,
-            shifted: 0.0,
-        })
+    fn current_point(&self) -> Option<SizeLevel> {
+        let mut level = self.level.filter(|level| level.count > 0.0)?;
+        if self.is_measurement {
+            level.doubt = self.tuning.doubt.measurement;
+        }
+        Some(level)
     }
 
     /// Starts a size: at the time that the model expects if the size was seen and lies well before any fall,
@@ -320,13 +311,13 @@ impl PartState {
         merge_sizes(&mut samples);
         drop_outrun(&mut samples, clearly);
         let before = TimeCurve::fit(&samples, sample.d, self.expect(point.d), self.tuning.fit);
-        let log_factor = point.log_s - before.line.time_s(sample.d).ln();
+        let log_factor = point.mean - before.line.time_s(sample.d).ln();
         let doubt = (before.variance(sample.d) + sample.variance).sqrt();
         if log_factor <= clearly * doubt {
             return None;
         }
         let deviation = Deviation {
-            log_s: point.log_s,
+            log_s: point.mean,
             residual: log_factor,
             ..last
         };
@@ -369,7 +360,7 @@ impl PartState {
 
     /// Fits the model around the current size, or the largest one before a fall.
     pub fn fit_curve(&mut self, noise: &Noise) {
-        let points: Vec<Measured> = self
+        let points: Vec<SizeLevel> = self
             .points
             .iter()
             .copied()
@@ -462,7 +453,7 @@ mod tests {
     fn a_size_tells_the_start_of_sizes_up_to_four_times_as_large() {
         let mut part = PartState::new(AdaptivePart::default(), Tuning::default());
         let mut noise = Noise::new(NoiseRule::default());
-        part.observe(10, 1.0, 0, false, &mut noise);
+        part.observe(Sample::measured(10, 1.0, 1, 0.0), 0, false, &mut noise);
         assert_eq!(part.find_unsupported(43, 1), None);
         assert_eq!(part.find_unsupported(39, 1), Some(10));
     }

@@ -252,12 +252,7 @@ mod tests {
         };
         let parts = vec![AdaptivePart::default(); 3];
         let mut learner = Adaptive::for_own_loop(settings, 300, parts).unwrap();
-        let observed = Observed {
-            is_measurement: false,
-            burst: 0,
-            units: vec![100; 3],
-            times_s: vec![1.0; 3],
-        };
+        let observed = Observed::undisturbed(false, 0, &[100; 3], &[1.0; 3]);
         learner.observe(&observed).unwrap();
         learner.fit_models();
         let mut all_asked = Vec::new();
@@ -277,12 +272,7 @@ mod tests {
     fn a_late_division_is_laid_out_three_times_again() {
         let parts = vec![AdaptivePart::default(); 2];
         let mut learner = Adaptive::for_own_loop(Tuning::default(), 200, parts).unwrap();
-        let observed = Observed {
-            is_measurement: false,
-            burst: 0,
-            units: vec![100; 2],
-            times_s: vec![1.0; 2],
-        };
+        let observed = Observed::undisturbed(false, 0, &[100; 2], &[1.0; 2]);
         learner.observe(&observed).unwrap();
         learner.fit_models();
         let mut placed = 0;

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::times::Sample;
+
 /// The reason for a division.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
@@ -73,8 +75,25 @@ pub struct Observed {
     pub is_measurement: bool,
     /// Number of the burst; measurements of one burst share disturbances.
     pub burst: u64,
-    /// Units of each part.
-    pub units: Vec<u64>,
-    /// Seconds of each part; without meaning for a part without units.
-    pub times_s: Vec<f64>,
+    /// The time of each part's units; without meaning for a part without units.
+    pub samples: Vec<Sample>,
+}
+
+impl Observed {
+    /// Takes the undisturbed times of a measurement or of a step: of each part its units and seconds.
+    pub fn undisturbed(is_measurement: bool, burst: u64, units: &[u64], times_s: &[f64]) -> Self {
+        let samples = units.iter().zip(times_s);
+        Self {
+            is_measurement,
+            burst,
+            samples: samples
+                .map(|(&d, &t_s)| Sample::measured(d, t_s, 1, 0.0))
+                .collect(),
+        }
+    }
+
+    /// Returns the units of each part.
+    pub fn list_units(&self) -> Vec<u64> {
+        self.samples.iter().map(|sample| sample.units).collect()
+    }
 }

@@ -92,12 +92,10 @@ impl RuggedPart {
 
     /// Takes the mean of the current size into the function.
     fn take_mean(&mut self) {
-        let level = self.level.as_ref();
-        let Some((d, (log_s, ..))) = level.and_then(|level| Some((level.d, level.to_mean()?)))
-        else {
+        let Some(level) = self.level.filter(|level| level.count > 0.0) else {
             return;
         };
-        let t_s = log_s.exp();
+        let (d, t_s) = (level.d, level.mean.exp());
         if !self.is_scaled {
             self.is_scaled = true;
             if let Some(known_s) = self.find_time(d) {
@@ -315,8 +313,8 @@ impl RuggedLearner {
         let errors = self
             .parts
             .iter()
-            .filter_map(|part| part.level.as_ref()?.to_mean())
-            .map(|(_, count, bursts)| self.noise.of_mean(count, bursts).sqrt());
+            .filter_map(|part| part.level.filter(|level| level.count > 0.0))
+            .map(|level| self.noise.of_mean(level.count, level.bursts).sqrt());
         now_s * (-QUANTILE * errors.fold(0.0, f64::max)).exp()
     }
 

@@ -204,6 +204,9 @@ pub struct DriftTuning {
     pub reversible: f64,
     /// Times of one size in the run that are no longer taken for disturbances. Holder: the campaign `learning`.
     pub lasting: f64,
+    /// Disturbed times beyond the undisturbed ones from which they count as measured.
+    /// Holder: `robust::disturbed_times_do_not_change_what_is_learnt`.
+    pub disturbed: f64,
 }
 
 impl Default for DriftTuning {
@@ -214,6 +217,7 @@ impl Default for DriftTuning {
             reported: 1.1,
             reversible: 1.5,
             lasting: 3.0,
+            disturbed: 6.0,
         }
     }
 }

@@ -66,12 +66,9 @@ impl Learner {
     ) -> Result<(), AdaptiveError> {
         let burst = sweep / BURST;
         match self {
-            Self::Smooth(learner) => learner.observe(&Observed {
-                is_measurement: false,
-                burst,
-                units: units.to_vec(),
-                times_s: times_s.to_vec(),
-            }),
+            Self::Smooth(learner) => {
+                learner.observe(&Observed::undisturbed(false, burst, units, times_s))
+            }
             Self::Rugged(learner) => {
                 learner.observe(burst, times_s);
                 Ok(())

@@ -24,15 +24,20 @@ pub struct DriftRule {
 ///
 /// The estimate is a filter that starts at the time that the model expects. A disturbed time does not
 /// enter. The mean of those that entered is the measured point of this size.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SizeLevel {
     pub d: u64,
     estimate: f64,
     variance: f64,
-    mean: f64,
-    count: f64,
-    bursts: f64,
+    /// Mean of the logarithms, and their number; 0 before the first.
+    pub mean: f64,
+    pub count: f64,
+    pub bursts: f64,
     burst: u64,
+    /// Relative variance beside the noise: of other conditions than those of the run.
+    pub doubt: f64,
+    /// Sum of the logarithms by which large drifts have scaled the time. A part that has recovered has its old times again.
+    pub shifted: f64,
 }
 
 /// Variance of an unknown time, beside which any other is nothing.
@@ -61,6 +66,8 @@ impl SizeLevel {
             count: 0.0,
             bursts: 1.0,
             burst,
+            doubt: 0.0,
+            shifted: 0.0,
         }
     }
 
@@ -69,9 +76,14 @@ impl SizeLevel {
         Self::new(d, 0.0, UNKNOWN, burst)
     }
 
-    /// Returns the mean of the times, their number and the number of bursts; `None` without times.
-    pub fn to_mean(&self) -> Option<(f64, f64, f64)> {
-        (self.count > 0.0).then_some((self.mean, self.count, self.bursts))
+    /// Makes the level of an earlier mean of `count` times.
+    pub fn of_mean(d: u64, mean: f64, count: f64, doubt: f64) -> Self {
+        Self {
+            mean,
+            count,
+            doubt,
+            ..Self::unknown(d, 0)
+        }
     }
 
     /// Takes the logarithm of a time, and returns its deviation from the times before. More than `cut` standard deviations
@@ -224,10 +236,9 @@ mod tests {
         let mut times = [0.01, -0.01].repeat(10);
         times[7] = 7.0;
         let (level, shift) = observe_all(&times);
-        let (mean, count, _) = level.to_mean().expect("times");
         assert!(
-            mean.abs() < 0.01 && count == 19.0 && shift.is_none(),
-            "{mean} {count}"
+            level.mean.abs() < 0.01 && level.count == 19.0 && shift.is_none(),
+            "{level:?}"
         );
     }
 

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::sample::quantile_of;
 use super::{QUANTILE, Quality};
 use crate::model::Point;
 
@@ -30,13 +31,14 @@ impl LogTime {
         }
     }
 
-    /// Makes the logarithm of a point's time. A point without an interval has the relative variance `doubt`.
+    /// Makes the logarithm of a point's time. The interval of a few repetitions is wider than their error by Student's t. A
+    /// point without an interval has the relative variance `doubt`.
     pub fn of_point(point: &Point, doubt: f64) -> Self {
         Self {
             d: point.d as f64,
             log_s: point.t_s.ln(),
             variance: if point.ci_s > 0.0 {
-                (point.ci_s / (QUANTILE * point.t_s)).powi(2)
+                (point.ci_s / (quantile_of(point.reps) * point.t_s)).powi(2)
             } else {
                 doubt
             },
@@ -137,6 +139,7 @@ pub(crate) fn find_common(d: f64, times: &[LogTime]) -> LogTime {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::times::Sample;
 
     fn average(logs: &[f64]) -> LogTime {
         let times: Vec<LogTime> = logs
@@ -156,6 +159,18 @@ mod tests {
             "{}",
             unlike.variance
         );
+    }
+
+    #[test]
+    fn a_point_returns_with_the_error_of_its_sample() {
+        for reps in [1, 2, 3, 5, 11, 200] {
+            let point = Sample::measured(7, 2.0, reps, 0.06).to_point();
+            let error = LogTime::of_point(&point, 1.0).variance.sqrt();
+            assert!((error - 0.03).abs() < 1e-12, "{reps}: {error}");
+        }
+        let time = LogTime::measured(7.0, 0.5, 1e-3);
+        let again = LogTime::of_point(&time.to_point(), 1.0);
+        assert!((again.log_s - 0.5).abs() < 1e-12 && (again.variance - 1e-3).abs() < 1e-12);
     }
 
     #[test]

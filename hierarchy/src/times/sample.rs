@@ -2,10 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::QUANTILE;
 use crate::model::Point;
 
 /// The origin of a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Quality {
     /// It was measured.
@@ -24,6 +26,7 @@ pub enum Quality {
 /// It holds the standard error of its mean and no confidence interval, because an interval has to be read
 /// with its confidence.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Sample {
     /// Units of the part; 0 if it had nothing to do.
     pub units: u64,
@@ -73,6 +76,17 @@ impl Sample {
         }
     }
 
+    /// Marks the time as disturbed if something else had the device's cores for a good part of it.
+    #[must_use]
+    pub fn disturbed_if(self, is_disturbed: bool) -> Self {
+        let quality = if is_disturbed {
+            Quality::Disturbed
+        } else {
+            self.quality
+        };
+        Self { quality, ..self }
+    }
+
     /// Sets the seconds that measuring took. They exceed the repetitions if a repetition was more than
     /// one kernel run, or if there was work before and after.
     #[must_use]
@@ -104,6 +118,25 @@ impl Sample {
     /// Returns `true` if the time was measured, however disturbed it was.
     pub fn is_measured(&self) -> bool {
         matches!(self.quality, Quality::Measured | Quality::Disturbed)
+    }
+
+    /// Returns `true` if something else had the device's cores for a good part of the time.
+    pub fn is_disturbed(&self) -> bool {
+        self.quality == Quality::Disturbed
+    }
+
+    /// Returns the sample of one repetition as numbers of a message: units, seconds, and 1 if it was disturbed.
+    pub fn to_numbers(&self) -> [f64; 3] {
+        [
+            self.units as f64,
+            self.seconds,
+            f64::from(u8::from(self.is_disturbed())),
+        ]
+    }
+
+    /// Reads the numbers of [`to_numbers`](Self::to_numbers).
+    pub fn from_numbers([units, seconds, disturbed]: [f64; 3]) -> Self {
+        Self::measured(units as u64, seconds, 1, 0.0).disturbed_if(disturbed > 0.0)
     }
 
     /// Merges two measurements of the same work, as if all repetitions were one sample.
@@ -151,7 +184,7 @@ impl Sample {
     }
 
     /// Returns the same measurement for a kernel time of `seconds`.
-    pub(super) fn scale_to(self, seconds: f64) -> Self {
+    pub(crate) fn scale_to(self, seconds: f64) -> Self {
         let slower = if self.seconds > 0.0 {
             seconds / self.seconds
         } else {
@@ -171,7 +204,7 @@ impl Sample {
             t_s: self.seconds,
             // An unknown number of repetitions counts as one, because 0 makes a bound.
             reps: if self.is_bound() { 0 } else { self.reps.max(1) },
-            ci_s: student_t(self.reps) * self.error_s,
+            ci_s: quantile_of(self.reps) * self.error_s,
         }
     }
 
@@ -187,14 +220,15 @@ impl Sample {
     }
 }
 
-/// Returns Student's t: the quantile 0.975 for a mean of `reps` repetitions.
-fn student_t(reps: u32) -> f64 {
+/// Returns the half-width of an interval of 95 % in standard errors of a mean of `reps` repetitions: Student's t, or the
+/// normal quantile for a single time, whose error is known otherwise.
+pub(super) fn quantile_of(reps: u32) -> f64 {
     const BY_FREEDOM: [f64; 9] = [12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26];
     match reps.saturating_sub(1) as usize {
-        0 => BY_FREEDOM[0],
+        0 => QUANTILE,
         freedom if freedom <= BY_FREEDOM.len() => BY_FREEDOM[freedom - 1],
         // Within a hundredth of the quantile.
-        freedom => 1.96 + 2.6 / freedom as f64,
+        freedom => QUANTILE + 2.6 / freedom as f64,
     }
 }
 

@@ -63,7 +63,7 @@ pub(crate) fn check_epsilon(epsilon: f64) -> Result<(), Error> {
 }
 
 /// Version of the document.
-pub(crate) const SCHEMA: u32 = 2;
+pub(crate) const SCHEMA: u32 = 3;
 
 /// The parts of all ranks and their devices, and the decisions that led to them: one document, equal on all ranks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

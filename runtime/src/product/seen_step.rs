@@ -1,6 +1,6 @@
 //! A step of a rank as the learner sees it: in memory, in messages between ranks, and in records.
 
-use isochron_hierarchy::times::{Quality, Sample};
+use isochron_hierarchy::times::Sample;
 use serde::{Deserialize, Serialize};
 
 /// The work of a rank in a step: an update of `rows` rows with inner dimension `k`.
@@ -13,7 +13,7 @@ pub struct SeenStep {
     /// Rows of C.
     pub rows: usize,
     /// Each device's time for its columns of C, corrected for the share of time that its host grants. It is
-    /// [disturbed](Quality::Disturbed) if something else had the device's cores for a good part of it.
+    /// [disturbed](Sample::is_disturbed) if something else had the device's cores for a good part of it.
     #[serde(rename = "devices", with = "in_records")]
     #[cfg_attr(feature = "schemars", schemars(with = "Vec<in_records::DeviceStep>"))]
     pub samples: Vec<Sample>,
@@ -24,7 +24,7 @@ impl SeenStep {
     pub(super) fn untimed(k: usize, rows: usize, slices: &[usize]) -> Self {
         let samples = slices
             .iter()
-            .map(|&cols| sample_columns(cols as u64, 0.0, false));
+            .map(|&cols| Sample::measured(cols as u64, 0.0, 1, 0.0));
         Self {
             k,
             rows,
@@ -46,15 +46,7 @@ impl SeenStep {
     /// Writes the step as numbers: its `k`, its rows, and the columns, the seconds and the disturbance of each device.
     pub(super) fn write_to(&self, numbers: &mut Vec<f64>) {
         numbers.extend([self.k as f64, self.rows as f64]);
-        for sample in &self.samples {
-            let is_disturbed = sample.quality == Quality::Disturbed;
-            let words = [
-                sample.units as f64,
-                sample.seconds,
-                f64::from(u8::from(is_disturbed)),
-            ];
-            numbers.extend(words);
-        }
+        numbers.extend(self.samples.iter().flat_map(Sample::to_numbers));
     }
 
     /// Reads the steps of a rank with this number of devices.
@@ -63,32 +55,20 @@ impl SeenStep {
             k: step[0] as usize,
             rows: step[1] as usize,
             samples: step[2..]
-                .chunks_exact(3)
-                .map(|words| sample_columns(words[0] as u64, words[1], words[2] > 0.0))
+                .as_chunks()
+                .0
+                .iter()
+                .map(|&numbers| Sample::from_numbers(numbers))
                 .collect(),
         });
         steps.collect()
     }
 }
 
-/// Makes the sample of one update of these columns.
-fn sample_columns(cols: u64, seconds: f64, is_disturbed: bool) -> Sample {
-    Sample {
-        quality: if is_disturbed {
-            Quality::Disturbed
-        } else {
-            Quality::Measured
-        },
-        ..Sample::measured(cols, seconds, 1, 0.0)
-    }
-}
-
 /// The samples of a step in the document of a record.
 mod in_records {
-    use isochron_hierarchy::times::{Quality, Sample};
+    use isochron_hierarchy::times::Sample;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    use super::sample_columns;
 
     /// The work of a device in a step.
     #[derive(Serialize, Deserialize)]
@@ -111,7 +91,7 @@ mod in_records {
         serializer.collect_seq(samples.iter().map(|sample| DeviceStep {
             cols: sample.units,
             busy_s: Some(sample.seconds),
-            stopped: sample.quality == Quality::Disturbed,
+            stopped: sample.is_disturbed(),
         }))
     }
 
@@ -120,7 +100,10 @@ mod in_records {
     ) -> Result<Vec<Sample>, D::Error> {
         let devices = Vec::<DeviceStep>::deserialize(deserializer)?.into_iter();
         Ok(devices
-            .map(|of| sample_columns(of.cols, of.busy_s.unwrap_or(f64::NAN), of.stopped))
+            .map(|of| {
+                let seconds = of.busy_s.unwrap_or(f64::NAN);
+                Sample::measured(of.cols, seconds, 1, 0.0).disturbed_if(of.stopped)
+            })
             .collect())
     }
 }
@@ -137,7 +120,7 @@ mod tests {
                 rows: 3,
                 samples: times
                     .iter()
-                    .map(|&s| sample_columns(7, s, s < 0.0))
+                    .map(|&s| Sample::measured(7, s, 1, 0.0).disturbed_if(s < 0.0))
                     .collect(),
             };
             let mut numbers = Vec::new();
@@ -154,9 +137,9 @@ mod tests {
             k: 5,
             rows: 3,
             samples: vec![
-                sample_columns(7, 0.25, false),
-                sample_columns(8, 0.5, true),
-                sample_columns(9, f64::NAN, false),
+                Sample::measured(7, 0.25, 1, 0.0),
+                Sample::measured(8, 0.5, 1, 0.0).disturbed_if(true),
+                Sample::measured(9, f64::NAN, 1, 0.0),
             ],
         };
         let text = serde_json::to_string(&step).unwrap();

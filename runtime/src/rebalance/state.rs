@@ -9,7 +9,7 @@ use crate::error::Error;
 const FORMAT: &str = "isochron rebalancer";
 
 /// The version of the format.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// A machine in words, and their checksum.
 #[derive(Serialize, Deserialize)]

@@ -145,12 +145,12 @@ fn broken_states_are_refused_with_their_reason() {
     );
     let text = String::from_utf8(state.clone()).unwrap();
     let changed = text.replacen("100", "101", 1);
-    let newer = text.replacen("\"version\":1", "\"version\":2", 1);
+    let newer = text.replacen("\"version\":2", "\"version\":3", 1);
     for (bytes, reason) in [
         (&state[..state.len() / 2], "EOF"),
         (b"", "EOF"),
         (changed.as_bytes(), "checksum"),
-        (newer.as_bytes(), "rebalancer 2"),
+        (newer.as_bytes(), "rebalancer 3"),
     ] {
         let error = Rebalancer::restore(Arc::clone(&comm), bytes)
             .err()

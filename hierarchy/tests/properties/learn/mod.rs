@@ -341,12 +341,7 @@ fn start(config: Tuning, total: u64, parts: Vec<AdaptivePart>) -> Result<Adaptiv
 }
 
 fn observe_once(is_measurement: bool, units: &[u64], times_s: &[f64]) -> Observed {
-    Observed {
-        is_measurement,
-        burst: 0,
-        units: units.to_vec(),
-        times_s: times_s.to_vec(),
-    }
+    Observed::undisturbed(is_measurement, 0, units, times_s)
 }
 
 /// Lays a division out as it is, at no cost.
@@ -485,12 +480,7 @@ fn trivial_runs_end() {
             learner.observe(&seen).unwrap();
         }
         assert_eq!(done, steps);
-        let over = learner.observe(&Observed {
-            is_measurement: false,
-            burst: 0,
-            units: vec![0; n],
-            times_s: vec![0.0; n],
-        });
+        let over = learner.observe(&observe_once(false, &vec![0; n], &vec![0.0; n]));
         assert!(over.is_err());
     }
 }

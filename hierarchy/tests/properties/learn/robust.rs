@@ -169,3 +169,45 @@ fn a_part_that_becomes_slower_twice_is_divided_anew_twice() {
         }
     }
 }
+
+/// Runs eight unlike parts of which this share of steps is disturbed. Returns the time over the ideal of undisturbed steps, and
+/// the number of changes.
+fn run_disturbed(disturbed: f64, seed: u64) -> (f64, usize) {
+    let parts = draw_unlike(8, &mut SplitMix::new(seed));
+    let mut simulation = Simulation::new(parts, 300, seed);
+    simulation.disturbed = disturbed;
+    let learner = learn(&mut simulation);
+    assert!(
+        learner.drifts().is_empty(),
+        "{disturbed} {seed}: {:?}",
+        learner.drifts()
+    );
+    (simulation.over_ideal(), learner.changes().len())
+}
+
+#[test]
+fn disturbed_times_do_not_change_what_is_learnt() {
+    let (mut quiet, mut disturbed) = ((0.0, 0), (0.0, 0));
+    for seed in 0..40 {
+        for (sum, share) in [(&mut quiet, 0.0), (&mut disturbed, 0.1)] {
+            let (over_ideal, changes) = run_disturbed(share, seed);
+            *sum = (sum.0 + over_ideal / 40.0, sum.1 + changes);
+        }
+    }
+    assert!(disturbed.0 < quiet.0 + 0.005, "{quiet:?} {disturbed:?}");
+    assert!(disturbed.1 < quiet.1 + 40, "{quiet:?} {disturbed:?}");
+}
+
+#[test]
+fn a_disturbance_that_lasts_is_a_condition_of_the_run() {
+    for seed in 0..20 {
+        let parts = draw_unlike(4, &mut SplitMix::new(seed));
+        let mut simulation = Simulation::new(parts, 200, seed);
+        // From the middle on another program has half of the cores of the second part.
+        (simulation.parts[1].slow_from, simulation.parts[1].slower) = (100, 2.0);
+        simulation.is_slow_disturbed = true;
+        let learner = learn(&mut simulation);
+        let last = simulation.steps_s.last().unwrap() / simulation.ideal_s(199);
+        assert!(last < 1.03, "{seed}: {last} {:?}", learner.changes());
+    }
+}

@@ -4,6 +4,7 @@ use isochron_hierarchy::learn::{
     Adaptive, AdaptiveError, AdaptivePart, LaidOut, Observed, Request, Tuning,
 };
 
+use isochron_hierarchy::times::Sample;
 use isochron_support::simulated::SplitMix;
 
 /// Units of an even share.
@@ -82,6 +83,10 @@ pub struct Simulation {
     pub random: SplitMix,
     /// The part and step of a single time that is 1000 times as long; without a step, the first measurement.
     pub outlier: Option<(usize, Option<u64>)>,
+    /// Chance that another program takes the cores of a part for 1.4 to 3 times as long as it computes, and says so.
+    pub disturbed: f64,
+    /// The slow steps of a part are disturbed ones.
+    pub is_slow_disturbed: bool,
     pub spent_s: f64,
     /// True seconds of each step.
     pub steps_s: Vec<f64>,
@@ -96,6 +101,8 @@ impl Simulation {
             noise: 0.02,
             random: SplitMix::new(seed),
             outlier: None,
+            disturbed: 0.0,
+            is_slow_disturbed: false,
             spent_s: 0.0,
             steps_s: Vec::new(),
             divisions: Vec::new(),
@@ -138,7 +145,7 @@ impl Simulation {
     }
 
     /// Returns the times as a clock shows them. Before the first step, `step` is `None`.
-    pub fn measure(&mut self, units: &[u64], step: Option<u64>) -> Vec<f64> {
+    pub fn measure(&mut self, units: &[u64], step: Option<u64>) -> Vec<Sample> {
         let mut times = Vec::new();
         for (index, (part, &d)) in self.parts.iter().zip(units).enumerate() {
             let sum: f64 = (0..12).map(|_| self.random.uniform(-0.5, 0.5)).sum();
@@ -147,7 +154,18 @@ impl Simulation {
                 .take_if(|outlier| *outlier == (index, step))
                 .is_some();
             let outlier = if is_outlier { 1000.0 } else { 1.0 };
-            times.push(outlier * part.time_s(d, step.unwrap_or(0)) * (1.0 + self.noise * sum));
+            let t_s = outlier * part.time_s(d, step.unwrap_or(0)) * (1.0 + self.noise * sum);
+            let is_disturbed = self.disturbed > 0.0
+                && step.is_some()
+                && self.random.uniform(0.0, 1.0) < self.disturbed;
+            let longer = if is_disturbed {
+                self.random.uniform(1.4, 3.0)
+            } else {
+                1.0
+            };
+            let is_slow = self.is_slow_disturbed && step.is_some_and(|step| step >= part.slow_from);
+            let sample = Sample::measured(d, longer * t_s, 1, 0.0);
+            times.push(sample.disturbed_if(is_disturbed || is_slow));
         }
         times
     }
@@ -195,12 +213,10 @@ impl Simulation {
         units: Vec<u64>,
     ) -> Result<(), AdaptiveError> {
         self.spent_s += self.find_longest(&units, 0);
-        let times_s = self.measure(&units, None);
         learner.observe(&Observed {
             is_measurement: true,
             burst: u64::MAX,
-            units,
-            times_s,
+            samples: self.measure(&units, None),
         })
     }
 
@@ -219,13 +235,10 @@ impl Simulation {
             let step_s = self.find_longest(&units, step);
             self.spent_s += step_s;
             self.steps_s.push(step_s);
-            let times_s = self.measure(&units, Some(step));
-            let burst = self.divisions.len() as u64;
             learner.observe(&Observed {
                 is_measurement: false,
-                burst,
-                units: units.clone(),
-                times_s,
+                burst: self.divisions.len() as u64,
+                samples: self.measure(&units, Some(step)),
             })?;
         }
         Ok(())

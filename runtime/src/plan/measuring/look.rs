@@ -176,22 +176,20 @@ impl Looking {
         ))
     }
 
-    pub fn observe(&mut self, seen: &[Vec<(u64, f64)>]) -> Result<(), Error> {
-        let devices = seen.iter().flatten().copied();
-        for ((all, (units, seconds)), &limit_s) in
-            (self.seen.iter_mut().zip(devices.clone())).zip(&self.limits_s)
+    pub fn observe(&mut self, seen: &[Vec<Sample>]) -> Result<(), Error> {
+        let observed = Observed {
+            is_measurement: true,
+            burst: self.look.measurements.len() as u64,
+            samples: seen.concat(),
+        };
+        for ((all, sample), &limit_s) in
+            (self.seen.iter_mut().zip(&observed.samples)).zip(&self.limits_s)
         {
+            let Sample { units, seconds, .. } = *sample;
             // A time beyond its limit follows from updates with few rows of B.
             let is_whole = !Asked { units, limit_s }.is_beyond(seconds);
             all.extend((units > 0 && is_whole).then(|| Series::measured(units, vec![seconds])));
         }
-        let (units, times_s) = devices.unzip();
-        let observed = Observed {
-            is_measurement: true,
-            burst: self.look.measurements.len() as u64,
-            units,
-            times_s,
-        };
         tracing::debug!(?observed, "looked at all devices");
         self.learner.observe(&observed)?;
         self.look.measurements.push(observed);
@@ -228,7 +226,8 @@ impl Looking {
             let of_element_s = of_part_s / ((rows * cols).max(1) as f64);
             for measured in &mut self.look.measurements {
                 for device in devices.clone() {
-                    measured.times_s[device] += measured.units[device] as f64 * of_element_s;
+                    let sample = &mut measured.samples[device];
+                    *sample = sample.plus_known(sample.units as f64 * of_element_s);
                 }
             }
             for point in self.look.parts[devices.clone()]

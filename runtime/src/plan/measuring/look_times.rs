@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use isochron_devices::{Depth, JobShape, Scalar};
 use isochron_hierarchy::layout::arrange;
-use isochron_hierarchy::times::Measurement;
+use isochron_hierarchy::times::{Measurement, Sample};
 
 use super::look::{Asked, DeviceClass, Looking};
 use super::node::NodeMeasurer;
@@ -31,13 +31,13 @@ fn select_columns(columns: &[u64], is_selected: impl Fn(usize) -> bool) -> Vec<u
         .collect()
 }
 
-/// Returns the seconds of a node for an element, with all of its devices at work, from the elements and the seconds of each;
-/// 0 if none has a time.
-fn find_unit_s(devices: &[(u64, f64)]) -> f64 {
+/// Returns the seconds of a node for an element, with all of its devices at work, from the sample of each; 0 if none has a
+/// time.
+fn find_unit_s(devices: &[Sample]) -> f64 {
     let speed: f64 = devices
         .iter()
-        .filter(|(_, time_s)| *time_s > 0.0)
-        .map(|&(units, time_s)| units as f64 / time_s)
+        .filter(|sample| sample.seconds > 0.0)
+        .map(|sample| sample.units as f64 / sample.seconds)
         .sum();
     if speed > 0.0 { 1.0 / speed } else { 0.0 }
 }
@@ -76,12 +76,12 @@ impl<T: Scalar> NodeMeasurer<'_, T> {
     }
 
     /// Measures each device once or twice, all at the same time, on about as many elements of C as asked. Returns the
-    /// elements and the shorter seconds, since disturbances only lengthen times. If speeds `may_fall`, shallow updates
+    /// samples of the elements with the shorter seconds, since disturbances only lengthen times. If speeds `may_fall`, shallow updates
     /// find the devices whose speed has fallen first, at a part of the cost.
     ///
     /// # Collective
     /// All ranks, each with the requests for its own devices; `may_fall` must be equal.
-    fn look(&mut self, asked: &[Asked], may_fall: bool) -> Result<Vec<(u64, f64)>, Error> {
+    fn look(&mut self, asked: &[Asked], may_fall: bool) -> Result<Vec<Sample>, Error> {
         self.note_iteration();
         let rows = self.find_look_rows(asked.iter().map(|asked| asked.units).sum());
         let columns: Vec<u64> = (asked.iter())
@@ -98,7 +98,7 @@ impl<T: Scalar> NodeMeasurer<'_, T> {
         Ok(columns
             .into_iter()
             .zip(times_s)
-            .map(|(columns, time_s)| (columns * rows as u64, time_s))
+            .map(|(columns, time_s)| Sample::measured(columns * rows as u64, time_s, 1, 0.0))
             .collect())
     }
 
@@ -272,18 +272,17 @@ mod tests {
             NodeMeasurer::new(&comm, &mut team, None, measure, task);
         let asked = [Asked { units, limit_s }];
         let seen = measurer.look(&asked, limit_s.is_some()).unwrap();
-        assert_eq!(seen[0].0, units);
+        assert_eq!(seen[0].units, units);
         let spent_s = *device.spent_s.lock().unwrap();
-        [seen[0].1, spent_s]
+        [seen[0].seconds, spent_s]
     }
 
     #[test]
     fn a_node_is_as_fast_as_its_devices_together() {
-        assert_eq!(
-            find_unit_s(&[(100, 1.0), (300, 1.0), (0, 0.0)]),
-            1.0 / 400.0
-        );
-        assert_eq!(find_unit_s(&[(0, 0.0)]), 0.0);
+        let devices = [(100, 1.0), (300, 1.0), (0, 0.0)];
+        let devices = devices.map(|(units, seconds)| Sample::measured(units, seconds, 1, 0.0));
+        assert_eq!(find_unit_s(&devices), 1.0 / 400.0);
+        assert_eq!(find_unit_s(&[Sample::default()]), 0.0);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use isochron_hierarchy::learn::{Adaptive, AdaptiveError, Observed, Request};
-use isochron_hierarchy::times::{Quality, Series};
+use isochron_hierarchy::times::Series;
 
 use super::learnt::{Learnt, LearntChange, LearntDevice, LearntDrift};
 use crate::error::Error;
@@ -92,7 +92,7 @@ impl Crew {
             match self.read_step(plan, &of_step) {
                 None => self.learner.skip_steps(1),
                 Some(observed) => {
-                    self.keep_times(&of_step, &observed.units);
+                    self.keep_times(&observed);
                     self.learn(&observed)?;
                 }
             }
@@ -104,25 +104,26 @@ impl Crew {
     pub fn keep_last_steps(&mut self, plan: &Plan, ranks: &[Vec<SeenStep>]) {
         for of_step in join_steps(&ranks[self.ranks.clone()]) {
             if let Some(observed) = self.read_step(plan, &of_step) {
-                self.keep_times(&of_step, &observed.units);
+                self.keep_times(&observed);
             }
         }
     }
 
     /// Keeps the times of a step for later runs, unless something else had a device's cores.
-    fn keep_times(&mut self, ranks: &[&SeenStep], units: &[u64]) {
+    fn keep_times(&mut self, observed: &Observed) {
+        let units = observed.list_units();
         let kept = if self.kept == units {
             &mut self.steady
         } else {
             &mut self.first
         };
-        self.kept = units.to_vec();
-        let samples = ranks.iter().flat_map(|step| &step.samples);
-        for (device, (sample, &units)) in samples.zip(units).enumerate() {
-            if sample.quality == Quality::Disturbed {
-                self.stopped[device] |= units > 0;
-            } else if units > 0 {
-                Series::add_time(&mut kept[device], units, sample.seconds);
+        self.kept = units;
+        let samples = observed.samples.iter().enumerate();
+        for (device, sample) in samples.filter(|(_, sample)| sample.units > 0) {
+            if sample.is_disturbed() {
+                self.stopped[device] = true;
+            } else {
+                Series::add_time(&mut kept[device], sample.units, sample.seconds);
             }
         }
     }
@@ -143,7 +144,7 @@ impl Crew {
 
     fn learn(&mut self, observed: &Observed) -> Result<(), AdaptiveError> {
         self.learner.observe(observed)?;
-        self.now.clone_from(&observed.units);
+        self.now = observed.list_units();
         let (burst, steps) = self.burst;
         self.burst = match steps + 1 {
             BURST => (burst + 1, 0),
@@ -151,7 +152,8 @@ impl Crew {
         };
         if let Some((steps, seconds)) = self.spent.last_mut() {
             *steps += 1;
-            *seconds += observed.times_s.iter().copied().fold(0.0, f64::max);
+            let times_s = observed.samples.iter().map(|sample| sample.seconds);
+            *seconds += times_s.fold(0.0, f64::max);
         }
         Ok(())
     }
@@ -162,7 +164,7 @@ impl Crew {
         if ranks.iter().any(|step| step.k != plan.panel()) {
             return None;
         }
-        let (mut units, mut times_s) = (Vec::new(), Vec::new());
+        let mut samples = Vec::new();
         for (rank, step) in self.ranks.clone().zip(ranks) {
             for (device, sample) in step.samples.iter().enumerate() {
                 let elements = step.count_elements(sample);
@@ -171,11 +173,19 @@ impl Crew {
                     self.note_unusable(plan, rank, device, sample.seconds);
                     return None;
                 }
-                units.push(elements);
-                times_s.push(sample.seconds);
+                samples.push(sample.counted_as(elements));
             }
         }
-        if self.ahead.as_ref().is_some_and(|ahead| *ahead != units) {
+        let observed = Observed {
+            is_measurement: false,
+            burst: self.burst.0,
+            samples,
+        };
+        if self
+            .ahead
+            .as_ref()
+            .is_some_and(|ahead| *ahead != observed.list_units())
+        {
             return None;
         }
         if self.ahead.take().is_some() {
@@ -183,10 +193,8 @@ impl Crew {
             self.spent.push((0, 0.0));
         }
         Some(Observed {
-            is_measurement: false,
             burst: self.burst.0,
-            units,
-            times_s,
+            ..observed
         })
     }
 
@@ -323,7 +331,7 @@ fn join_steps(ranks: &[Vec<SeenStep>]) -> Vec<Vec<&SeenStep>> {
 mod tests {
     use isochron_hierarchy::layout::slice_cols;
     use isochron_hierarchy::learn::{AdaptivePart, FirstLook};
-    use isochron_hierarchy::times::Sample;
+    use isochron_hierarchy::times::{Quality, Sample};
 
     use super::*;
     use crate::plan::Problem;
@@ -340,15 +348,11 @@ mod tests {
             }))
     }
 
-    fn make_step(plan: &Plan, seconds: f64, quality: Quality) -> SeenStep {
-        let sample = Sample {
-            quality,
-            ..Sample::measured(32, seconds, 1, 0.0)
-        };
+    fn make_step(plan: &Plan, seconds: f64) -> SeenStep {
         SeenStep {
             k: plan.panel(),
             rows: 64,
-            samples: vec![sample],
+            samples: vec![Sample::measured(32, seconds, 1, 0.0)],
         }
     }
 
@@ -361,7 +365,7 @@ mod tests {
         let plan = make_plan();
         let mut crew = Crew::begin(&plan, 0..2, 0..2).unwrap();
         let times_s = [4.0, 1.0, 9.0, 1.1];
-        let first = times_s.map(|seconds| make_step(&plan, seconds, Quality::Measured));
+        let first = times_s.map(|seconds| make_step(&plan, seconds));
         let mut second = first.clone();
         second[2].samples[0].quality = Quality::Disturbed;
         crew.keep_last_steps(&plan, &[first.to_vec(), second.to_vec()]);
@@ -376,7 +380,7 @@ mod tests {
         let plan = make_plan();
         let mut crew = Crew::begin(&plan, 0..2, 0..2).unwrap();
         let mut keep = |seconds| {
-            let step = make_step(&plan, seconds, Quality::Measured);
+            let step = make_step(&plan, seconds);
             crew.keep_last_steps(&plan, &[vec![step.clone()], vec![step]]);
             list_seconds(&crew.list_series()[0])
         };
