@@ -156,6 +156,13 @@ impl TimeCurve {
         [cap - 2.0 * error_s * ahead, cap + 2.0 * error_s * ahead]
     }
 
+    /// Returns the next size that was seen to take longer than `limit_s`, if the speed falls between `units` and it.
+    pub fn find_fallen(&self, units: f64, limit_s: f64) -> Option<f64> {
+        let slow = self.line.find_beyond(limit_s)?;
+        let slower = self.line.speed(units) / self.line.speed(slow);
+        (slow > units && slower.ln() > self.by.fall).then_some(slow)
+    }
+
     /// Returns the largest size of which the time is known well enough to notice drift.
     pub fn find_known(&self) -> f64 {
         match self.fall {

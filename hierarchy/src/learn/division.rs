@@ -30,6 +30,17 @@ pub(super) struct BoundedPart<'a> {
     /// Smallest size with a valid time of a part that gets one granule at least: smaller sizes are taken to need time in
     /// proportion. `None` for a part that may get nothing.
     pub kept_from: Option<f64>,
+    /// `None` in an ordinary division.
+    pub trial: Option<Trial>,
+}
+
+/// A way to try a part at sizes between its current one and a larger one that was seen to be slow.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Trial {
+    /// The current size.
+    pub units: f64,
+    /// Size up to which the part is taken to be as fast as now. `None` if its time grows with a power of the size.
+    pub fast_until: Option<f64>,
 }
 
 /// A division that the run could change to.
@@ -137,16 +148,27 @@ pub(super) fn predict_times(parts: &[Option<BoundedPart>], units: &[u64]) -> Vec
 impl BoundedPart<'_> {
     /// Returns the times by which the part gets its units.
     fn line(&self) -> Cow<'_, TimeLine> {
-        match self.kept_from {
-            Some(least) => Cow::Owned(self.curve.line.in_proportion_below(least)),
+        let line = match self.trial {
             None => Cow::Borrowed(&self.curve.line),
+            Some(Trial { units, fast_until }) => Cow::Owned(match fast_until {
+                Some(end) => self.curve.line.as_fast_until(units, end),
+                None => self.curve.line.with_powers(units),
+            }),
+        };
+        match self.kept_from {
+            Some(least) => Cow::Owned(line.in_proportion_below(least)),
+            None => line,
         }
     }
 
     fn predict_time(&self, units: u64) -> Sample {
         let size = units as f64;
         let mean_s = self.line().time_s(size);
-        Sample::predicted(units, mean_s, mean_s * self.curve.variance(size).sqrt())
+        let error = match self.trial {
+            Some(_) => 0.0,
+            None => self.curve.variance(size).sqrt(),
+        };
+        Sample::predicted(units, mean_s, mean_s * error)
     }
 }
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::curve::TimeCurve;
-use super::division::{Place, Proposal, divide, expect_step, longest_mean, sum_units};
+use super::division::{Place, Proposal, Trial, divide, expect_step, longest_mean, sum_units};
 use super::kinds::shrink_to_kind;
 use super::part::PartState;
 use super::{
@@ -45,6 +45,9 @@ pub struct Adaptive {
     /// for any.
     #[serde(default)]
     pub(super) endurable_s: Option<f64>,
+    /// The parts that are tried in the division under consideration; empty in an ordinary one.
+    #[serde(skip)]
+    pub(super) trials: Vec<Option<Trial>>,
 }
 
 impl Adaptive {
@@ -83,6 +86,7 @@ impl Adaptive {
             drifts: Vec::new(),
             is_own_loop: false,
             endurable_s: None,
+            trials: Vec::new(),
         })
     }
 

@@ -136,6 +136,7 @@ impl Adaptive {
                     curve,
                     bounds: Bounds { reach, capacity },
                     kept_from: self.find_unsupported(index).map(|least| least as f64),
+                    trial: self.trials.get(index).copied().flatten(),
                 })
             })
             .collect()

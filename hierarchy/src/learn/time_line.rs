@@ -4,6 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{SpeedModel, TimeKnot};
 
+/// Straight pieces of a line for a power of the size.
+const POWER_STEPS: u32 = 8;
+
+/// Slope at the end of a line, in those before it.
+const WALL: f64 = 1e4;
+
 /// A time function that jumps to `start_s` at the first unit and is linear from there to knot after knot.
 /// Beyond the last knot each unit takes `end_slope` seconds.
 ///
@@ -66,6 +72,32 @@ impl TimeLine {
         }
     }
 
+    /// Returns the line with times that grow with a power of the size from one knot to the next, from `d` units on.
+    #[must_use]
+    pub fn with_powers(&self, d: f64) -> Self {
+        let mut last = TimeKnot {
+            d,
+            t_s: self.time_s(d),
+        };
+        let mut curved = self.with_wall(d, self.end_slope);
+        for &knot in self.knots.iter().filter(|knot| knot.d > d) {
+            for step in 1..=POWER_STEPS {
+                let part = f64::from(step) / f64::from(POWER_STEPS);
+                let between = |from: f64, to: f64| from * (to / from).powf(part);
+                curved.lift_to(between(last.d, knot.d), between(last.t_s, knot.t_s));
+            }
+            last = knot;
+        }
+        curved
+    }
+
+    /// Returns the line with the speed of `d` units up to the size `end`, which no larger one is worth.
+    #[must_use]
+    pub fn as_fast_until(&self, d: f64, end: f64) -> Self {
+        let unit_s = self.time_s(d) / d;
+        self.with_wall(d, unit_s).with_wall(end, WALL * unit_s)
+    }
+
     /// Returns the line with sizes in granules of `granule` units.
     #[must_use]
     pub fn count_in(&self, granule: f64) -> Self {
@@ -75,6 +107,14 @@ impl TimeLine {
         }
         counted.end_slope *= granule;
         counted
+    }
+
+    /// Returns the size of the first knot that takes longer than `t_s`.
+    pub fn find_beyond(&self, t_s: f64) -> Option<f64> {
+        self.knots
+            .iter()
+            .find(|knot| knot.t_s > t_s)
+            .map(|knot| knot.d)
     }
 
     fn last(&self) -> TimeKnot {

@@ -351,6 +351,15 @@ pub struct ChangeTuning {
     /// Part of what the steps left can win that a trial may lose.
     /// Holder: `cliffs::a_slower_division_is_left_again`.
     pub at_risk: f64,
+    /// Part of the gain of other changes that a trial has to promise: the fall that it looks for makes it promise too little.
+    /// Holder: `cliffs::loops_on_parts_that_page_settle_near_the_best_division`.
+    pub trial_gain: f64,
+    /// Steps of one division from which what the models doubt is tried.
+    /// Holder: `cliffs::loops_on_parts_that_page_settle_near_the_best_division`.
+    pub settled: u64,
+    /// Part of the step below which a part hardly works, and may do more than its times suggest.
+    /// Holder: `cliffs::loops_on_parts_that_page_settle_near_the_best_division`.
+    pub idle: f64,
     /// Halvings of the sizes in reach of a rugged function, until what moves is little enough.
     /// Holder: `rugged::a_limited_move_of_rugged_times_has_sizes_of_the_functions`.
     pub halvings: u32,
@@ -364,6 +373,9 @@ impl Default for ChangeTuning {
             late: 1.01,
             doubtful: 0.2,
             at_risk: 0.5,
+            trial_gain: 0.5,
+            settled: 64,
+            idle: 0.5,
             halvings: 8,
         }
     }

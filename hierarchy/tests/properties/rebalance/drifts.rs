@@ -118,6 +118,12 @@ fn a_part_that_works_is_never_left_without_units() {
     );
     let late: Vec<_> = (outcomes.iter())
         // A change of speed right after one of the units looks like the end of memory at first.
+        .filter(|outcome| {
+            !outcome
+                .changes
+                .iter()
+                .any(|change| (change.0..change.0 + 9).contains(&outcome.case.at))
+        })
         .filter(|outcome| outcome.case.at > 12 && outcome.ratios.iter().any(|&ratio| ratio > 1.1))
         .collect();
     assert!(late.is_empty(), "{} of 1000: {late:#?}", late.len());
