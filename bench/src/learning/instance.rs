@@ -25,6 +25,9 @@ const AFFECTED: f64 = 0.3;
 /// The part of the steps of a node that another program disturbs.
 const DISTURBED: f64 = 0.1;
 
+/// Largest factor of a first step.
+const COLD: f64 = 1.25;
+
 /// A kind of cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Setting {
@@ -43,6 +46,8 @@ pub enum Setting {
     Cliff,
     /// Unlike nodes; another program has the cores of a node in each tenth step, and its clock says so.
     Disturbed,
+    /// Unlike nodes whose first step with a division takes up to 1.25 times as long as later ones.
+    Cold,
 }
 
 /// A node that takes `(fixed + d·(d + half) / (d + floor·half) + steeper·max(0, d - memory)) / speed` seconds for `d`
@@ -145,6 +150,8 @@ pub struct KnownCluster {
     pub side: u64,
     /// Probability that a step of a node is disturbed.
     pub disturbed: f64,
+    /// Largest factor of the first step with a division.
+    pub cold: f64,
 }
 
 impl KnownCluster {
@@ -158,6 +165,7 @@ impl KnownCluster {
                 .map(|_| KnownNode::draw(setting, share, &mut random))
                 .collect(),
             side: side as u64,
+            cold: if setting == Setting::Cold { COLD } else { 1.0 },
             disturbed: if setting == Setting::Disturbed {
                 DISTURBED
             } else {
@@ -247,6 +255,7 @@ mod tests {
             nodes: vec![fast, slow],
             side: 10,
             disturbed: 0.0,
+            cold: 1.0,
         };
         assert!((cluster.ideal_s() - 1.0).abs() < 1e-12);
     }

@@ -37,6 +37,8 @@ pub struct SimulatedRun<'a> {
     noise: NodeNoise,
     /// The layout that steps run in, and the true seconds of each node in it.
     place: Option<(Layout, Vec<f64>)>,
+    /// `true` until a step has the layout.
+    is_placed: bool,
     cost: RunCost,
 }
 
@@ -70,6 +72,7 @@ impl<'a> SimulatedRun<'a> {
             burst_end: 0,
             noise: NodeNoise::new(cluster.nodes.len(), seed),
             place: None,
+            is_placed: false,
             cost: RunCost::default(),
         }
     }
@@ -143,6 +146,7 @@ impl<'a> SimulatedRun<'a> {
         }
         let true_s = self.cluster.times_s(&layout.areas());
         self.place = Some((layout, true_s));
+        self.is_placed = true;
         self.burst_end = self.done;
     }
 
@@ -155,14 +159,21 @@ impl<'a> SimulatedRun<'a> {
         let Some((layout, true_s)) = &self.place else {
             panic!("a step needs a layout")
         };
+        let is_first = std::mem::take(&mut self.is_placed);
         if self.done == self.burst_end {
             self.noise.begin_burst();
             self.burst_end += self.noise.draw(BURST) as u64;
         }
         self.cost.running_s += find_longest(true_s);
         self.done += 1;
+        let mut shown_s = true_s.clone();
+        if is_first && self.cluster.cold > 1.0 {
+            for shown_s in &mut shown_s {
+                *shown_s *= self.noise.draw([1.0, self.cluster.cold]);
+            }
+        }
         self.noise
-            .sample(&layout.areas(), true_s, self.cluster.disturbed)
+            .sample(&layout.areas(), &shown_s, self.cluster.disturbed)
     }
 
     /// Runs all steps that are left.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::curve::TimeCurve;
 use super::division::{Place, Proposal, Trial, divide, expect_step, longest_mean, sum_units};
 use super::kinds::shrink_to_kind;
-use super::part::PartState;
+use super::part::{PartState, TimeOrigin};
 use super::{
     AdaptiveError, AdaptivePart, ChangeReason, DivisionChange, Drift, LaidOut, Observed, PartModel,
     Request, Tuning,
@@ -118,12 +118,15 @@ impl Adaptive {
         let part = &mut self.parts[index];
         let noise =
             (self.noise.entry(part.part.kind)).or_insert_with(|| Noise::new(self.config.noise));
-        let Observed {
-            burst,
-            is_measurement,
-            ..
-        } = *observed;
-        let Some(shift) = part.observe(sample, burst, is_measurement, noise) else {
+        // A loop ignores the first sweeps with a division where they differ.
+        let origin = if observed.is_measurement {
+            TimeOrigin::Measurement
+        } else if self.since_change == 0 && !self.is_own_loop {
+            TimeOrigin::FirstStep
+        } else {
+            TimeOrigin::Step
+        };
+        let Some(shift) = part.observe(sample, observed.burst, origin, noise) else {
             return;
         };
         self.has_drifted = true;
@@ -239,7 +242,13 @@ impl Adaptive {
             // A single time beyond belief is measured again first: it may be a disturbance.
             if self.since_change > 1 || !self.parts.iter().any(PartState::is_doubtful) {
                 let steps_left = (self.steps - self.step) as f64;
-                self.change_if_it_pays(steps_left, self.config.change.least_gain, place)?;
+                let change = &self.config.change;
+                let least_gain = if self.since_change == 1 && !self.has_drifted {
+                    change.first_gain
+                } else {
+                    change.least_gain
+                };
+                self.change_if_it_pays(steps_left, least_gain, place)?;
             }
         }
         Ok(Request::Steps {

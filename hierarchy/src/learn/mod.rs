@@ -6,14 +6,16 @@
 //!
 //! # Deviations
 //!
-//! * **measuring**: the thesis measures each division before the run until all times are equal (4.3). Here the
-//!   run begins after a short look, and its own steps are the measured points, because the run has to win back
-//!   the time of all measuring before it.
+//! * **measuring**: the thesis takes the points of partial models from benchmarks before the run or from the first iterations of an
+//!   iterative routine (4.3, A.5), and multiplies with benchmarked models (5.2). Here a multiplication begins after a short look, and
+//!   its own steps are the measured points, because the run has to win back the time of all measuring before it.
 //! * **end of learning**: the thesis ends at an imbalance of ε (4.3). Here a division changes whenever that
 //!   saves more in the steps left than it costs, because neither noise nor the cost of moving knows an ε.
-//! * **speed functions while learning**: the thesis begins them at the origin and passes through the points
-//!   (3.3.1). Here a fixed cost and the beginning of a fall are estimated too. A part with a large fixed cost
+//! * **speed functions while learning**: the thesis begins them at `(0, s₁)`, level up to the first point, and passes through the
+//!   points (3.3.1). Here a fixed cost and the beginning of a fall are estimated too. A part with a large fixed cost
 //!   should get nothing, and a step behind a fall takes many times as long as one before it.
+//! * **partitioner**: the thesis divides by the geometric or the numerical algorithm (4.1, 4.2). Here a run that learns divides by
+//!   the geometric one alone, whatever partitioner is configured: times between the points are straight lines.
 
 use serde::{Deserialize, Serialize};
 

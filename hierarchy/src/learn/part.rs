@@ -82,6 +82,17 @@ impl SizeLevel {
     }
 }
 
+/// The origin of a part's time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TimeOrigin {
+    /// The parts were only measured.
+    Measurement,
+    /// The first step with a division, which finds cold caches and new pages: such steps took 1.0 to 1.3 times as long as later ones.
+    FirstStep,
+    /// A later step.
+    Step,
+}
+
 /// A part and all that is known of it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct PartState {
@@ -97,6 +108,9 @@ pub(super) struct PartState {
     disturbed: f64,
     /// `true` while the current size is only measured, before the run.
     is_measurement: bool,
+    /// `true` while the only time of the current size may be one of cold caches, which a shorter one replaces.
+    #[serde(default)]
+    is_cold: bool,
     /// `true` until a measurement has scaled the earlier points.
     awaits_probe: bool,
     /// Smallest size that was measured since the part's speed last changed; `None` before the first.
@@ -128,6 +142,7 @@ impl PartState {
             watch: Watch::new(tuning.drift.rule),
             disturbed: 0.0,
             is_measurement: false,
+            is_cold: false,
             samples: Vec::new(),
             curve: None,
             tuning,
@@ -161,12 +176,13 @@ impl PartState {
         Some((units, curve.line.time_s(units)))
     }
 
-    /// Takes a time in a burst, of a measurement or of a step. Returns a shift if the part's speed has changed.
+    /// Takes a time in a burst, of a measurement, of a step or of the first one with a division. Returns a shift if the part's
+    /// speed has changed.
     pub fn observe(
         &mut self,
         sample: Sample,
         burst: u64,
-        is_measurement: bool,
+        origin: TimeOrigin,
         noise: &mut Noise,
     ) -> Option<Shift> {
         if !self.counts(sample) {
@@ -176,13 +192,18 @@ impl PartState {
         if self.awaits_probe {
             self.scale_prior(d, t_s, noise);
         }
-        if self.is_measurement != is_measurement
-            || self.level.as_ref().is_none_or(|level| level.d != d)
-        {
+        let is_measurement = origin == TimeOrigin::Measurement;
+        let is_new = self.is_measurement != is_measurement
+            || self.level.as_ref().is_none_or(|level| level.d != d);
+        if is_new {
             self.finish_level(noise);
             self.is_measurement = is_measurement;
+        }
+        let is_warmer = |level: &SizeLevel| self.is_cold && t_s.ln() < level.mean;
+        if is_new || self.level.as_ref().is_some_and(is_warmer) {
             self.level = Some(self.start_level(d, burst, noise));
         }
+        self.is_cold = is_new && origin == TimeOrigin::FirstStep;
         self.least_valid = Some(self.least_valid.map_or(d, |least| least.min(d)));
         let cut = self.tuning.drift.rule.cut;
         let deviation = self.level.as_mut()?.observe(t_s.ln(), burst, noise, cut);
@@ -453,9 +474,35 @@ mod tests {
     fn a_size_tells_the_start_of_sizes_up_to_four_times_as_large() {
         let mut part = PartState::new(AdaptivePart::default(), Tuning::default());
         let mut noise = Noise::new(NoiseRule::default());
-        part.observe(Sample::measured(10, 1.0, 1, 0.0), 0, false, &mut noise);
+        part.observe(
+            Sample::measured(10, 1.0, 1, 0.0),
+            0,
+            TimeOrigin::Step,
+            &mut noise,
+        );
         assert_eq!(part.find_unsupported(43, 1), None);
         assert_eq!(part.find_unsupported(39, 1), Some(10));
+    }
+
+    #[test]
+    fn a_shorter_time_replaces_a_first_step_of_cold_caches() {
+        let learn = |times_s: &[f64]| {
+            let mut part = PartState::new(AdaptivePart::default(), Tuning::default());
+            let mut noise = Noise::new(NoiseRule::default());
+            for (step, &t_s) in times_s.iter().enumerate() {
+                let origin = if step == 0 {
+                    TimeOrigin::FirstStep
+                } else {
+                    TimeOrigin::Step
+                };
+                part.observe(Sample::measured(10, t_s, 1, 0.0), 0, origin, &mut noise);
+            }
+            part.fit_curve(&noise);
+            part.curve.expect("a model").line.time_s(10.0)
+        };
+        assert!((learn(&[1.06, 1.0]) - 1.0).abs() < 1e-9);
+        assert!((learn(&[1.0, 1.06]) - 1.03).abs() < 1e-3);
+        assert!((learn(&[1.06, 1.0, 1.02]) - 1.01).abs() < 1e-3);
     }
 
     #[test]

@@ -339,6 +339,10 @@ pub struct ChangeTuning {
     /// Part of a step that a change must save at least: less is chasing noise.
     /// Holder: `learn::noise_does_not_move_work_back_and_forth`.
     pub least_gain: f64,
+    /// The same after the first step with a division, of which the caches are cold and the pages new: it may take a quarter longer
+    /// than the next.
+    /// Holder: the campaign `learning`.
+    pub first_gain: f64,
     /// Placements of a division that are tried beyond the first.
     /// Holder: `proposal::a_late_division_is_laid_out_three_times_again`.
     pub placements: u32,
@@ -369,6 +373,7 @@ impl Default for ChangeTuning {
     fn default() -> Self {
         Self {
             least_gain: 0.002,
+            first_gain: 0.1,
             placements: 3,
             late: 1.01,
             doubtful: 0.2,

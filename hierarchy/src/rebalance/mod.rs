@@ -10,6 +10,8 @@
 //!   as many, and so on; and after a lasting change of a part's speed. One long time is a disturbance.
 //! * A part grows in steps. The fewer sweeps are left, the shorter the steps: if it pages right behind the largest size that it
 //!   has done, it loses no more than half of what the sweeps left can win back.
+//! * A part that was once given far too much is tried again at sizes in between, as long as it works for less than its share of the
+//!   sweep (Clarke's thesis, figure 2.6).
 //! * A change that makes two sweeps longer beyond noise is followed by another one, back to the fastest division seen or to a
 //!   better one: a part has come to the end of its memory.
 //! * Where time is no smooth function of the units, each part brings its [time function](LoopPart::function), and
@@ -41,8 +43,9 @@
 //!
 //! # Deviations
 //!
-//! * **dynamic load balancing**: the thesis balances again whenever times are apart (4.3). Here a change must also win
-//!   back the cost of moving, because noise alone would otherwise move units again and again.
+//! * **dynamic load balancing**: the thesis divides anew after each iteration until all times are within ε, and the dynamic
+//!   partitioning algorithm then stops for good (4.3), while dynamic load balancing goes on (2.3.1, A.5). Here the loop is watched to
+//!   its end, and a change must also win back the cost of moving, because noise alone would otherwise move units again and again.
 //!
 //! # References
 //! Clarke's thesis, section 4.3 (dynamic load balancing).
