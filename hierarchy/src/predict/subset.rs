@@ -8,9 +8,9 @@
 //!   between hosts are hidden behind the arithmetic as long as that lasts. Messages within a host are
 //!   added to it. If fewer nodes are faster by 5 %, they are balanced again and the others get nothing
 //!   (`left_out` in the report).
-//! * **search for the nodes**: HeteroMPI adds computers in order of speed, and its search as printed ends at the first number that
-//!   brings nothing better (Alonso, Reddy and Lastovetsky 2009, section 4.1.2). Here all numbers are predicted, because a larger one may be
-//!   faster again.
+//! * **search for the nodes**: HeteroMPI tries all computers first, then one fewer, and its search as printed ends at the first
+//!   number that brings nothing better (Alonso, Reddy and Lastovetsky 2009, section 4.1.2). Here all numbers are predicted, because
+//!   a still smaller one may be faster again.
 
 use super::{Cluster, Links, count_exchanged, panel_traffic, wall_s};
 use crate::layout::{Layout, LayoutError, br};
