@@ -1,7 +1,7 @@
 //! Expressions over parameters and results: `size == 8192 and ranks == 2`, `ours.wall_s + ours.balance_s`.
 
 use std::collections::BTreeSet;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use minijinja::value::Serde;
 use minijinja::{Environment, Value};
@@ -13,10 +13,14 @@ static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
     environment
 });
 
+/// Longest expression, in bytes. Each operator may take a place on the stack while it is read.
+const LONGEST: usize = 4096;
+
 /// An expression whose syntax is known to be right: that of Jinja, with `and`, `or`, `not`, comparisons and arithmetic.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Expression {
     source: String,
+    compiled: Arc<minijinja::Expression<'static, 'static>>,
 }
 
 impl Expression {
@@ -25,9 +29,14 @@ impl Expression {
     /// # Errors
     /// The mistake.
     pub fn parse(source: &str) -> Result<Self, String> {
-        match ENVIRONMENT.compile_expression(source) {
-            Ok(_) => Ok(Self {
+        if source.len() > LONGEST {
+            let start: String = source.chars().take(40).collect();
+            return Err(format!("`{start}…` is longer than {LONGEST} bytes"));
+        }
+        match ENVIRONMENT.compile_expression_owned(source.to_owned()) {
+            Ok(compiled) => Ok(Self {
                 source: source.to_owned(),
+                compiled: Arc::new(compiled),
             }),
             Err(error) => {
                 let advice =
@@ -49,10 +58,8 @@ impl Expression {
 
     /// Returns the names in it: `size`, or `ours.wall_s`.
     pub fn names(&self) -> BTreeSet<String> {
-        match ENVIRONMENT.compile_expression(&self.source) {
-            Ok(compiled) => compiled.undeclared_variables(true).into_iter().collect(),
-            Err(_) => BTreeSet::new(),
-        }
+        let names = self.compiled.undeclared_variables(true);
+        names.into_iter().collect()
     }
 
     /// Returns the value of the expression as a number; `None` if a name has no value or the result is no finite number.
@@ -70,13 +77,11 @@ impl Expression {
     }
 
     fn evaluate(&self, names: &impl Serialize) -> Result<Value, String> {
-        ENVIRONMENT
-            .compile_expression(&self.source)
-            .and_then(|compiled| compiled.eval(Value::from(Serde(names))))
-            .map_err(|error| {
-                let detail = error.detail().unwrap_or("has no value");
-                format!("`{}`: {detail}", self.source)
-            })
+        let value = self.compiled.eval(Value::from(Serde(names)));
+        value.map_err(|error| {
+            let detail = error.detail().unwrap_or("has no value");
+            format!("`{}`: {detail}", self.source)
+        })
     }
 }
 
@@ -104,6 +109,39 @@ mod tests {
         let ratio = Expression::parse("a / b").unwrap();
         assert_eq!(ratio.number(&json!({"a": 1.0})), None);
         assert_eq!(ratio.number(&json!({"a": 1.0, "b": 0.0})), None);
+    }
+
+    #[test]
+    fn an_expression_of_any_length_is_read_or_refused() {
+        let long = |start: &str, more: &str, end: &str, times: usize| {
+            format!("{start}{}{end}", more.repeat(times))
+        };
+        for (start, more, end) in [
+            ("a", " + a", ""),
+            ("a", "**a", ""),
+            ("a", " and a", ""),
+            ("a", "<a", ""),
+            ("a", "~a", ""),
+            ("", "-", "a"),
+            ("", "not ", "a"),
+            ("", "(", "a"),
+            ("a", "[a", ""),
+            ("a", "|abs", ""),
+            ("a", ".a", ""),
+            ("a", " if a else a", ""),
+        ] {
+            // The longest that is read, and far longer ones.
+            for times in [LONGEST - 1, 100_000].map(|bytes| bytes / more.len()) {
+                let source = long(start, more, end, times);
+                match Expression::parse(&source) {
+                    Ok(read) => {
+                        assert!(source.len() <= LONGEST);
+                        let _ = (read.names(), read.number(&json!({"a": 1})));
+                    }
+                    Err(reason) => assert!(reason.len() < LONGEST + 200),
+                }
+            }
+        }
     }
 
     #[test]
