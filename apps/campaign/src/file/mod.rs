@@ -263,7 +263,8 @@ impl Contender {
 
     /// Returns all combinations of the values that are tuned at a point; one that is empty if there are none.
     pub(crate) fn list_tunings(&self, parameters: &Parameters) -> Vec<Parameters> {
-        let mut tunings = combine::combine_all(&self.tune);
+        // Counted when the file was read.
+        let mut tunings = combine::combine_all(&self.tune).unwrap_or_default();
         if let Some(condition) = &self.tune_when {
             tunings.retain(|tuned| {
                 let names: Parameters = parameters

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use toml::Spanned;
 
-use super::combine::{agree, combine_all, join, list_rows};
+use super::combine::{MOST, combine_all, join, list_rows};
 use super::raw::{Lists, RawContender, RawFile, RawGoal, RawNodes};
 use super::{
     Better, Campaign, ComputedValue, Contender, FOLDER, Goal, Repeat, TOOK, fingerprint_definition,
@@ -18,9 +18,6 @@ use crate::template::{Template, is_name};
 
 /// Longest time of a repetition unless the file says otherwise.
 const LIMIT_S: f64 = 600.0;
-
-/// Most points of a campaign: more are a slip in the file.
-const MOST_POINTS: usize = 100_000;
 
 /// Most nodes of a point.
 const MOST_NODES: f64 = 1e6;
@@ -299,20 +296,6 @@ fn check_lists(lists: &Lists) -> Result<(), Mistake> {
 /// Lists the points: all combinations of the sweep, joined with the rows of each zip, without those excluded.
 fn list_points(raw: &RawFile) -> Result<Vec<Point>, Mistake> {
     check_lists(&raw.sweep)?;
-    let size = raw
-        .sweep
-        .values()
-        .map(|values| values.get_ref().len())
-        .try_fold(1usize, usize::checked_mul);
-    if let (Some((name, _)), true) = (
-        raw.sweep.first_key_value(),
-        size.is_none_or(|size| size > MOST_POINTS),
-    ) {
-        return Err(Mistake::new(
-            name.span(),
-            format!("[sweep] makes more than {MOST_POINTS} points"),
-        ));
-    }
     // In the order of the file.
     let mut lists: Vec<_> = raw.sweep.iter().collect();
     lists.sort_by_key(|(name, _)| name.span().start);
@@ -321,7 +304,13 @@ fn list_points(raw: &RawFile) -> Result<Vec<Point>, Mistake> {
             .iter()
             .map(|(name, values)| (name.get_ref(), values.get_ref())),
     );
-    let mut points = swept;
+    let first = lists.first().map_or(0..0, |(name, _)| name.span());
+    let mut points = swept.ok_or_else(|| {
+        Mistake::new(
+            first.clone(),
+            format!("[sweep] makes more than {MOST} points"),
+        )
+    })?;
     for zip in &raw.zip {
         points = join_zip(points, zip)?;
     }
@@ -332,7 +321,7 @@ fn list_points(raw: &RawFile) -> Result<Vec<Point>, Mistake> {
     let points: Vec<Point> = points.into_iter().map(Point::new).collect();
     match points.iter().find(|point| !seen.insert(point.id.clone())) {
         Some(twice) => Err(Mistake::new(
-            lists.first().map_or(0..0, |(name, _)| name.span()),
+            first,
             format!(
                 "the point {} is there twice",
                 describe_parameters(&twice.parameters)
@@ -360,24 +349,7 @@ fn join_zip(points: Vec<Parameters>, zip: &Spanned<Lists>) -> Result<Vec<Paramet
         ));
     }
     let rows = list_rows(&lists);
-    if let Some(row) = rows
-        .iter()
-        .find(|row| !points.iter().any(|point| agree(point, row)))
-    {
-        let reason = format!(
-            "no point has {}, which a row of this [[zip]] has",
-            describe_parameters(row)
-        );
-        return Err(Mistake::new(zip.span(), reason));
-    }
-    if let Some(point) = points
-        .iter()
-        .find(|point| !rows.iter().any(|row| agree(point, row)))
-    {
-        let reason = format!("no row of this [[zip]] has {}", describe_parameters(point));
-        return Err(Mistake::new(zip.span(), reason));
-    }
-    Ok(join(&points, &rows))
+    join(&points, &rows).map_err(|reason| Mistake::new(zip.span(), reason))
 }
 
 fn exclude(
@@ -570,6 +542,17 @@ fn check_contender(
             .map_err(|reason| Mistake::new(result.span(), reason))?,
         None => ResultRule::Nothing,
     };
+    let points = space.find_points(raw.when.as_ref())?;
+    let trials = raw.tune.values().fold(points.len(), |trials, values| {
+        trials.saturating_mul(values.get_ref().len())
+    });
+    if let (Some((name, _)), true) = (raw.tune.first_key_value(), trials > MOST) {
+        let reason = format!(
+            "at {} points `tune` makes more than {MOST} trials",
+            points.len()
+        );
+        return Err(Mistake::new(name.span(), reason));
+    }
     let computed = choose_values(values, &result, space);
     let (value, better) = check_value(raw, &result, &computed, parameters)?;
     let tune_when = raw.tune_when.as_ref();
@@ -593,7 +576,7 @@ fn check_contender(
         env: env.collect::<Result<_, _>>()?,
         tune: tune.collect(),
         tune_when: tune_when.transpose()?,
-        points: space.find_points(raw.when.as_ref())?,
+        points,
         computed,
         value,
         better,

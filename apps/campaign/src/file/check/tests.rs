@@ -381,3 +381,155 @@ fn the_definition_of_a_contender_is_what_it_measures() {
     assert!(kept.keep);
     assert_eq!(kept.definition, ours(WHOLE).definition);
 }
+
+/// Returns the file of one contender with these tables, whose command has these names.
+fn write_file(tables: &str, names: &str, tune: &str) -> String {
+    let names: String = names.chars().map(|name| format!(" {{{name}}}")).collect();
+    format!(
+        "name = \"c\"\n{tables}[[contender]]\nname = \"one\"\ncommand = \"echo{names}\"\n{tune}\n"
+    )
+}
+
+#[test]
+fn lists_of_any_length_make_at_most_100000_points_and_trials() {
+    let list = |name: char, length: usize| {
+        let values: Vec<String> = (0..length).map(|value| value.to_string()).collect();
+        format!("{name} = [{}]", values.join(","))
+    };
+    let lists = |names: &str, length: usize, end: &str| -> String {
+        let lists = names.chars().map(|name| list(name, length) + end);
+        lists.collect()
+    };
+    let sweep = |names: &str, length| format!("[sweep]\n{}", lists(names, length, "\n"));
+    let zip = |names: &str, length| format!("[[zip]]\n{}", lists(names, length, "\n"));
+    let tune = |names: &str, length| format!("tune = {{ {} }}", lists(names, length, ", "));
+    let tune = |names: &str, length| tune(names, length).replace(",  }", " }");
+    for (file, count) in [
+        (write_file(&sweep("ab", 316), "ab", ""), Ok((99_856, 1))),
+        (
+            write_file(&sweep("ab", 317), "ab", ""),
+            Err("[sweep] makes more than 100000 points"),
+        ),
+        (
+            write_file(&sweep("abcdefgh", 1000), "abcdefgh", ""),
+            Err("[sweep] makes more"),
+        ),
+        (
+            write_file(&(sweep("a", 316) + &zip("bc", 316)), "abc", ""),
+            Ok((99_856, 1)),
+        ),
+        (
+            write_file(&(sweep("a", 20_000) + &zip("b", 20_000)), "ab", ""),
+            Err("this [[zip]] makes more than 100000 points"),
+        ),
+        (
+            write_file(
+                &(sweep("a", 1) + &zip("b", 50_000) + &zip("c", 50_000)),
+                "abc",
+                "",
+            ),
+            Err("this [[zip]] makes more than"),
+        ),
+        (
+            write_file(&(sweep("a", 100_000) + &zip("ab", 100_000)), "ab", ""),
+            Ok((100_000, 1)),
+        ),
+        (
+            write_file(&(sweep("a", 99_999) + &zip("ab", 100_000)), "ab", ""),
+            Err("no point has a=99999 b=99999"),
+        ),
+        (
+            write_file(&(sweep("a", 100_000) + &zip("ab", 99_999)), "ab", ""),
+            Err("no row of this [[zip]] has a=99999"),
+        ),
+        (write_file("", "ab", &tune("ab", 316)), Ok((1, 99_856))),
+        (
+            write_file("", "abcdef", &tune("abcdef", 20)),
+            Err("at 1 points `tune` makes more than 100000 trials"),
+        ),
+        (
+            write_file(&sweep("c", 1000), "abc", &tune("ab", 10)),
+            Ok((1000, 100)),
+        ),
+        (
+            write_file(&sweep("c", 1000), "abc", &tune("ab", 11)),
+            Err("at 1000 points `tune` makes more than"),
+        ),
+    ] {
+        match (parse(&file), count) {
+            (Ok(campaign), Ok((points, trials))) => {
+                let tunings = campaign.contenders[0].list_tunings(&campaign.points[0].parameters);
+                assert_eq!((campaign.points.len(), tunings.len()), (points, trials));
+            }
+            (Err(mistake), Err(reason)) => {
+                assert!(mistake.reason.contains(reason), "{}", mistake.reason);
+                assert!(mistake.at > 0);
+            }
+            (found, expected) => panic!("{expected:?}: {:?}", found.map(|it| it.points.len())),
+        }
+    }
+}
+
+#[test]
+fn points_are_joined_with_the_rows_that_agree() {
+    let set = |names: &str, digits: usize| -> Parameters {
+        let values = names.chars().enumerate();
+        values
+            .map(|(place, name)| {
+                let digit = digits / 3usize.pow(place as u32) % 3;
+                // Numbers of two kinds and a text are three values.
+                let value = match digit {
+                    0 => Parameter::Whole(1),
+                    1 => Parameter::Number(1.5),
+                    _ => Parameter::Text("1".to_owned()),
+                };
+                (name.to_string(), value)
+            })
+            .collect()
+    };
+    let agree = |one: &Parameters, other: &Parameters| {
+        one.iter()
+            .all(|(name, value)| other.get(name).is_none_or(|there| there == value))
+    };
+    let mut random = fastrand::Rng::with_seed(1);
+    for (names, of_rows) in [("ab", "bc"), ("ab", "c"), ("ab", "ab"), ("abc", "ca")] {
+        for _ in 0..200 {
+            let mut draw = |names: &str| -> Vec<Parameters> {
+                let number = random.usize(1..6);
+                (0..number)
+                    .map(|_| set(names, random.usize(0..27)))
+                    .collect()
+            };
+            let (points, rows) = (draw(names), draw(of_rows));
+            let lone_row = rows
+                .iter()
+                .find(|row| !points.iter().any(|point| agree(point, row)));
+            let lone_point = points
+                .iter()
+                .find(|point| !rows.iter().any(|row| agree(point, row)));
+            match (join(&points, &rows), lone_row, lone_point) {
+                (Err(reason), Some(row), _) => {
+                    let row = describe_parameters(row);
+                    assert_eq!(
+                        reason,
+                        format!("no point has {row}, which a row of this [[zip]] has")
+                    );
+                }
+                (Err(reason), None, Some(point)) => {
+                    let point = describe_parameters(point);
+                    assert_eq!(reason, format!("no row of this [[zip]] has {point}"));
+                }
+                (joined, ..) => {
+                    let pairs = points
+                        .iter()
+                        .flat_map(|point| rows.iter().map(move |row| (point, row)));
+                    let pairs = pairs.filter(|(point, row)| agree(point, row));
+                    let expected: Vec<Parameters> = pairs
+                        .map(|(point, row)| point.clone().into_iter().chain(row.clone()).collect())
+                        .collect();
+                    assert_eq!(joined, Ok(expected));
+                }
+            }
+        }
+    }
+}
