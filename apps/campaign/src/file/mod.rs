@@ -192,8 +192,20 @@ impl Campaign {
 
     /// Returns the campaign with only the points that need this number of nodes.
     pub(crate) fn restrict(&self, nodes: u32) -> Self {
+        let points = self.points.iter().cloned().enumerate();
+        let (numbers, points): (Vec<usize>, Vec<Point>) = points
+            .filter(|(_, point)| point.nodes == Some(nodes))
+            .unzip();
         let mut restricted = self.clone();
-        restricted.points.retain(|point| point.nodes == Some(nodes));
+        restricted.points = points;
+        let contenders = restricted.contenders.iter_mut().map(|it| &mut it.points);
+        let goals = restricted.goals.iter_mut().map(|it| &mut it.points);
+        for points in contenders.chain(goals) {
+            let places = 0..numbers.len();
+            *points = places
+                .filter(|&place| points.contains(&numbers[place]))
+                .collect();
+        }
         restricted
     }
 

@@ -709,3 +709,17 @@ fn a_contender_that_changes_is_refused_for_every_number_of_nodes() {
         text
     );
 }
+
+#[test]
+fn contenders_and_goals_of_some_points_stay_so_for_every_number_of_nodes() {
+    let some = "[[contender]]\nname = \"some\"\nwhen = \"ranks == 4\"\ncommand = \"echo {ranks}\"\n\
+                result = { regex = '(?P<ranks_s>[0-9]+)' }\n[[goal]]\nwhen = \"ranks == 4\"\nvalue = \"some.ranks_s\"\nat_most = 4\n[repeat]";
+    let trial = Trial::new(&NODES.replace("[repeat]", some));
+    let status = trial.run().unwrap();
+    assert_eq!((status.state, status.repetitions), (State::Ended, 6 + 2));
+    let report = Report::read(&trial.results()).unwrap();
+    let found = |row: &crate::report::ReportRow| row.value.map(|value| (value.median, value.n));
+    let some = report.rows.iter().filter(|row| row.contender == "some");
+    assert_eq!(some.map(found).collect::<Vec<_>>(), [Some((4.0, 2))]);
+    assert_eq!(report.goals[0].meets_by_median, Some(true));
+}
