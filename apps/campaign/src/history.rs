@@ -20,8 +20,10 @@ pub(crate) struct Cell {
 #[derive(Debug, Default)]
 pub(crate) struct History {
     cells: HashMap<Cell, CellHistory>,
-    /// Seconds of all repetitions at each point.
-    took_s: BTreeMap<usize, f64>,
+    /// Number of nodes that each point needs.
+    nodes: Vec<Option<u32>>,
+    /// Seconds of all repetitions at the points that need each number of nodes.
+    took_s: BTreeMap<Option<u32>, f64>,
     len: usize,
 }
 
@@ -44,7 +46,10 @@ impl History {
         let contenders: HashMap<&str, usize> = contenders
             .map(|(number, contender)| (&*contender.name, number))
             .collect();
-        let mut history = Self::default();
+        let mut history = Self {
+            nodes: campaign.points.iter().map(|point| point.nodes).collect(),
+            ..Self::default()
+        };
         for repetition in repetitions {
             let place = (
                 points.get(&*repetition.point),
@@ -59,7 +64,8 @@ impl History {
 
     /// Adds a repetition.
     pub fn add(&mut self, cell: Cell, repetition: Repetition) {
-        *self.took_s.entry(cell.point).or_default() += repetition.took_s;
+        let nodes = self.nodes.get(cell.point).copied().flatten();
+        *self.took_s.entry(nodes).or_default() += repetition.took_s;
         self.len += 1;
         let of_cell = self.cells.entry(cell).or_default();
         let attempts = match repetition.round {
@@ -77,13 +83,14 @@ impl History {
         self.len
     }
 
-    /// Returns the seconds of all repetitions at some points.
-    pub fn took_s(&self, is_counted: impl Fn(usize) -> bool) -> f64 {
-        let times = self.took_s.iter();
-        times
-            .filter(|(point, _)| is_counted(**point))
-            .map(|(_, took_s)| took_s)
-            .sum()
+    /// Returns the seconds of all repetitions.
+    pub fn took_s(&self) -> f64 {
+        self.took_s.values().sum()
+    }
+
+    /// Returns the seconds of all repetitions at the points that need this number of nodes.
+    pub fn took_on_nodes_s(&self, nodes: Option<u32>) -> f64 {
+        self.took_s.get(&nodes).copied().unwrap_or(0.0)
     }
 
     /// Returns all repetitions of a cell: its trials of tuning, then its rounds.
@@ -101,7 +108,7 @@ impl History {
             .cells
             .get(&cell)
             .and_then(|of_cell| of_cell.rounds.last_key_value());
-        last.map_or(0, |(round, _)| round + 1)
+        last.map_or(0, |(round, _)| round.saturating_add(1))
     }
 
     /// Returns the attempts of a cell in a round.
@@ -123,6 +130,14 @@ impl History {
     /// Returns the repetition that counts in a round: the first undisturbed success, else the last success, else the last attempt.
     pub fn counted(&self, cell: Cell, round: u32) -> Option<&Repetition> {
         count_one(self.attempts(cell, round))
+    }
+
+    /// Lists the rounds of a cell before `end`, each with the repetition that counts. Numbers of rounds may be missing.
+    pub fn list_counted(&self, cell: Cell, end: u32) -> impl Iterator<Item = (u32, &Repetition)> {
+        let of_cell = self.cells.get(&cell).into_iter();
+        of_cell
+            .flat_map(move |of_cell| of_cell.rounds.range(..end))
+            .filter_map(|(&round, attempts)| Some((round, count_one(attempts)?)))
     }
 
     /// Returns the combination of tuned values that its rounds at a point have.

@@ -1,6 +1,6 @@
 //! What a campaign runs: a pure function of what it has run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ use crate::reading::Values;
 use crate::statistics::MedianInterval;
 
 /// Failed rounds in a row after which a contender is given up at a point.
-const MOST_FAILURES: u32 = 2;
+const MOST_FAILURES: usize = 2;
 
 /// The reason why a point is measured no more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -125,13 +125,13 @@ impl Campaign {
         if !may_be_tuned && history.find_best(self, cell).is_none() {
             return true;
         }
-        let has_failed = |round| {
-            history
-                .counted(cell, round)
-                .is_some_and(|counted| !counted.is_done())
-        };
+        let failed: Vec<u32> = history
+            .list_counted(cell, round)
+            .filter_map(|(round, counted)| (!counted.is_done()).then_some(round))
+            .collect();
         // Once given up, a contender stays so.
-        (MOST_FAILURES..=round).any(|end| (end - MOST_FAILURES..end).all(has_failed))
+        let mut in_a_row = failed.windows(MOST_FAILURES);
+        in_a_row.any(|rounds| rounds[MOST_FAILURES - 1] - rounds[0] < MOST_FAILURES as u32)
     }
 
     /// Returns the reason why a point is not measured in a round; `None` if it is.
@@ -200,7 +200,8 @@ impl Campaign {
         cell: Cell,
         round: u32,
     ) -> Option<MedianInterval> {
-        let values = (0..round).filter_map(|round| self.value_in(history, cell, round));
+        let counted = history.list_counted(cell, round);
+        let values = counted.filter_map(|(_, counted)| self.contender_of(cell).find_value(counted));
         MedianInterval::of(values, self.repeat.confidence)
     }
 
@@ -225,9 +226,12 @@ impl Campaign {
             contender: 0,
             ..cell
         };
-        let ratios = (0..round).filter_map(|round| {
-            Some(self.value_in(history, cell, round)? / self.value_in(history, first, round)?)
-        });
+        let ratios = history
+            .list_counted(cell, round)
+            .filter_map(|(round, counted)| {
+                let value = self.contender_of(cell).find_value(counted)?;
+                Some(value / self.value_in(history, first, round)?)
+            });
         MedianInterval::of(
             ratios.filter(|ratio| ratio.is_finite()),
             self.repeat.confidence,
@@ -249,7 +253,12 @@ impl Campaign {
         goal: &Goal,
         round: u32,
     ) -> Option<MedianInterval> {
-        let figures = (0..round).filter_map(|round| {
+        let rounds: BTreeSet<u32> = self
+            .cells_at(point)
+            .flat_map(|cell| history.list_counted(cell, round))
+            .map(|(round, _)| round)
+            .collect();
+        let figures = rounds.into_iter().filter_map(|round| {
             let mut known: BTreeMap<&str, Known<'_>> = self.points[point]
                 .parameters
                 .iter()

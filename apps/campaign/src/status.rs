@@ -1,5 +1,6 @@
 //! The status of a campaign: what is done, what is left.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Serialize;
@@ -9,6 +10,7 @@ use crate::file::Campaign;
 use crate::folder::{Holder, read_folder};
 use crate::history::{Cell, History};
 use crate::point::Parameters;
+use crate::record::Repetition;
 use crate::schedule::PointEnd;
 use crate::statistics::find_median;
 
@@ -120,7 +122,7 @@ impl CampaignStatus {
             points: campaign.points.len(),
             points_ended,
             repetitions: history.len(),
-            took_s: history.took_s(|_| true),
+            took_s: history.took_s(),
             left,
             failures: campaign
                 .cells()
@@ -148,81 +150,60 @@ impl Failed {
     }
 }
 
-/// The repetitions of a contender at a point that are left.
-struct Left {
-    cell: Cell,
-    least: u32,
-    most: u32,
-}
-
 impl Forecast {
     pub(crate) fn of(campaign: &Campaign, history: &History) -> Self {
-        let parts = campaign.list_nodes();
-        if parts.is_empty() {
-            return Self::of_nodes(campaign, history, None);
-        }
-        let parts: Vec<Self> = parts
-            .into_iter()
-            .map(|nodes| Self::of_nodes(campaign, history, Some(nodes)))
-            .collect();
+        let parts = Self::by_nodes(campaign, history);
         Self {
-            least: parts.iter().map(|part| part.least).sum(),
-            most: parts.iter().map(|part| part.most).sum(),
-            least_s: parts.iter().map(|part| part.least_s).sum(),
-            most_s: parts.iter().map(|part| part.most_s).sum(),
+            least: parts.values().map(|part| part.least).sum(),
+            most: parts.values().map(|part| part.most).sum(),
+            least_s: parts.values().map(|part| part.least_s).sum(),
+            most_s: parts.values().map(|part| part.most_s).sum(),
         }
     }
 
-    /// Forecasts the points that need this number of nodes.
-    pub(crate) fn of_nodes(campaign: &Campaign, history: &History, nodes: Option<u32>) -> Self {
-        let left: Vec<Left> = campaign
-            .cells()
-            .filter(|cell| campaign.point_of(*cell).nodes == nodes)
-            .map(|cell| Left::of(campaign, history, cell))
-            .collect();
-        let budget_s = (campaign.repeat.seconds - campaign.count_time_s(history, nodes)).max(0.0);
-        let least_s: Option<f64> = left
-            .iter()
-            .filter(|left| left.least > 0)
-            .map(|left| Some(f64::from(left.least) * campaign.expect_time_s(history, left.cell)?))
-            .sum();
-        let most_s: f64 = left
-            .iter()
-            .map(|left| {
-                let time_s = campaign.expect_time_s(history, left.cell);
-                f64::from(left.most)
-                    * time_s.unwrap_or_else(|| campaign.contender_of(left.cell).limit_s)
-            })
-            .sum();
-        Self {
-            least: left.iter().map(|left| left.least as usize).sum(),
-            most: left.iter().map(|left| left.most as usize).sum(),
-            least_s: least_s.map(|time_s| time_s.min(budget_s)),
-            most_s: most_s.min(budget_s),
-        }
-    }
-}
-
-impl Left {
-    fn of(campaign: &Campaign, history: &History, cell: Cell) -> Self {
-        let trials = campaign.count_trials_left(history, cell) as u32;
-        let (done, whole) = (
-            history.rounds_of(cell),
-            campaign.count_rounds(history, cell.point),
-        );
-        let has_ended = campaign.find_end(history, cell.point, whole).is_some();
-        let (least, most) = if has_ended || campaign.is_given_up(history, cell, done) {
-            (0, 0)
-        } else {
-            // The round that has begun is finished.
-            let least = campaign.repeat.min.max(whole + 1).saturating_sub(done);
-            (least, campaign.repeat.max - done)
+    /// Forecasts the points that need each number of nodes.
+    pub(crate) fn by_nodes(campaign: &Campaign, history: &History) -> BTreeMap<Option<u32>, Self> {
+        let median_s = |repetitions: &mut dyn Iterator<Item = &Repetition>| {
+            let times = repetitions.map(|repetition| repetition.took_s);
+            Some(find_median(times.collect())).filter(|time_s| !time_s.is_nan())
         };
-        Self {
-            cell,
-            least: trials + least,
-            most: trials + most,
+        // The time of a contender at a point where it has not run yet.
+        let anywhere_s: Vec<Option<f64>> = (0..campaign.contenders.len())
+            .map(|contender| {
+                let points = 0..campaign.points.len();
+                let cells = points.map(|point| Cell { point, contender });
+                median_s(&mut cells.flat_map(|cell| history.of_cell(cell)))
+            })
+            .collect();
+        let mut parts: BTreeMap<Option<u32>, Self> = BTreeMap::new();
+        for cell in campaign.cells() {
+            let (least, most) = campaign.count_left(history, cell);
+            let time_s = median_s(&mut history.of_cell(cell)).or(anywhere_s[cell.contender]);
+            let limit_s = campaign.contender_of(cell).limit_s;
+            let part = parts.entry(campaign.point_of(cell).nodes).or_insert(Self {
+                least: 0,
+                most: 0,
+                least_s: Some(0.0),
+                most_s: 0.0,
+            });
+            part.least += least as usize;
+            part.most += most as usize;
+            part.most_s += f64::from(most) * time_s.unwrap_or(limit_s);
+            if least > 0 {
+                let added_s = time_s.map(|time_s| f64::from(least) * time_s);
+                part.least_s = part
+                    .least_s
+                    .zip(added_s)
+                    .map(|(sum_s, added_s)| sum_s + added_s);
+            }
         }
+        for (nodes, part) in &mut parts {
+            let left_s = campaign.repeat.seconds - history.took_on_nodes_s(*nodes);
+            let budget_s = left_s.max(0.0);
+            part.least_s = part.least_s.map(|time_s| time_s.min(budget_s));
+            part.most_s = part.most_s.min(budget_s);
+        }
+        parts
     }
 }
 
@@ -231,18 +212,30 @@ impl Campaign {
     pub(crate) fn count_documents_left(&self, history: &History) -> usize {
         self.cells()
             .filter(|cell| self.contender_of(*cell).keep)
-            .map(|cell| Left::of(self, history, cell).most as usize)
+            .map(|cell| self.count_left(history, cell).1 as usize)
             .sum()
+    }
+
+    /// Returns the fewest and the most repetitions of a contender at a point that are left.
+    fn count_left(&self, history: &History, cell: Cell) -> (u32, u32) {
+        let trials = self.count_trials_left(history, cell) as u32;
+        let (done, whole) = (
+            history.rounds_of(cell),
+            self.count_rounds(history, cell.point),
+        );
+        let has_ended = self.find_end(history, cell.point, whole).is_some();
+        if has_ended || self.is_given_up(history, cell, done) {
+            return (trials, trials);
+        }
+        // The round that has begun is finished.
+        let least = self.repeat.min.max(whole + 1).saturating_sub(done);
+        let most = self.repeat.max.saturating_sub(done);
+        (trials.saturating_add(least), trials.saturating_add(most))
     }
 
     /// Returns `true` if the time of the campaign is used up at a point.
     pub(crate) fn is_budget_used(&self, history: &History, point: usize) -> bool {
-        self.count_time_s(history, self.points[point].nodes) >= self.repeat.seconds
-    }
-
-    /// Returns the seconds of all repetitions at points that need this number of nodes.
-    fn count_time_s(&self, history: &History, nodes: Option<u32>) -> f64 {
-        history.took_s(|point| self.points[point].nodes == nodes)
+        history.took_on_nodes_s(self.points[point].nodes) >= self.repeat.seconds
     }
 
     /// Returns the reason why a point is measured no more; `None` while it is.
@@ -266,24 +259,5 @@ impl Campaign {
             .min();
         let all = cells.map(|cell| history.rounds_of(cell)).max();
         rounds.or(all).unwrap_or(0)
-    }
-
-    /// Returns the time that a repetition takes by those so far, at this point or else at any.
-    fn expect_time_s(&self, history: &History, cell: Cell) -> Option<f64> {
-        let times = |cell: Cell| -> Vec<f64> {
-            history
-                .of_cell(cell)
-                .map(|repetition| repetition.took_s)
-                .collect()
-        };
-        let here = times(cell);
-        let found = if here.is_empty() {
-            (0..self.points.len())
-                .flat_map(|point| times(Cell { point, ..cell }))
-                .collect()
-        } else {
-            here
-        };
-        Some(find_median(found)).filter(|time_s| !time_s.is_nan())
     }
 }

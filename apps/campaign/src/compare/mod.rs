@@ -101,6 +101,8 @@ pub enum Verdict {
 /// One side of a comparison.
 struct Side {
     campaign: Campaign,
+    /// Numbers of the points by their names.
+    points: BTreeMap<String, usize>,
     history: History,
     /// Description of the environment of most repetitions.
     environment: Value,
@@ -130,6 +132,10 @@ impl Side {
                 .pop_first()
                 .map_or(Value::Null, |(_, facts)| facts),
             n_environments,
+            points: (content.campaign.points.iter())
+                .map(|point| point.id.clone())
+                .zip(0..)
+                .collect(),
             history: History::new(&content.campaign, content.repetitions),
             campaign: content.campaign,
         })
@@ -137,8 +143,7 @@ impl Side {
 
     /// Returns the values of a contender at a point by round; none if the campaign lacks it.
     fn list_values(&self, point: &str, contender: &str) -> Vec<f64> {
-        let points = &self.campaign.points;
-        let point = points.iter().position(|other| other.id == point);
+        let point = self.points.get(point).copied();
         let contender = self
             .campaign
             .contenders
@@ -148,9 +153,9 @@ impl Side {
             return Vec::new();
         };
         let cell = Cell { point, contender };
-        let rounds = 0..self.history.rounds_of(cell);
-        rounds
-            .filter_map(|round| self.campaign.value_in(&self.history, cell, round))
+        let counted = self.history.list_counted(cell, u32::MAX);
+        counted
+            .filter_map(|(_, counted)| self.campaign.contenders[contender].find_value(counted))
             .collect()
     }
 }

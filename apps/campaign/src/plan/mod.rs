@@ -1,5 +1,6 @@
 //! The plan of a campaign: what a run would do.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::path::{Path, absolute};
 
@@ -135,6 +136,11 @@ impl Plan {
     ) -> Result<Self, CampaignError> {
         let history = History::new(campaign, read_begun(folder, campaign)?);
         let left = Forecast::of(campaign, &history);
+        let mut points: BTreeMap<u32, usize> = BTreeMap::new();
+        for nodes in campaign.points.iter().filter_map(|point| point.nodes) {
+            *points.entry(nodes).or_default() += 1;
+        }
+        let parts = Forecast::by_nodes(campaign, &history).into_iter();
         let commands: Vec<PlannedCommand> = campaign
             .cells()
             .map(|cell| {
@@ -164,10 +170,9 @@ impl Plan {
                 .collect(),
             repeat: campaign.repeat.into(),
             left,
-            parts: campaign
-                .list_nodes()
-                .into_iter()
-                .map(|nodes| PlannedPart::new(campaign, &history, nodes))
+            parts: parts
+                .filter_map(|(nodes, left)| Some((nodes?, left)))
+                .map(|(nodes, left)| PlannedPart::new(nodes, points[&nodes], left))
                 .collect(),
             memory_available_bytes,
             disk: PlannedDisk::new(campaign, &history, left.most, folder),
@@ -178,16 +183,11 @@ impl Plan {
 }
 
 impl PlannedPart {
-    fn new(campaign: &Campaign, history: &History, nodes: u32) -> Self {
-        let left = Forecast::of_nodes(campaign, history, Some(nodes));
+    fn new(nodes: u32, points: usize, left: Forecast) -> Self {
         let node_hours = |time_s: f64| f64::from(nodes) * time_s / 3600.0;
         Self {
             nodes,
-            points: campaign
-                .points
-                .iter()
-                .filter(|point| point.nodes == Some(nodes))
-                .count(),
+            points,
             left,
             least_node_hours: left.least_s.map(node_hours),
             most_node_hours: node_hours(left.most_s),
@@ -240,18 +240,16 @@ fn list_notes(campaign: &Campaign) -> Vec<String> {
             campaign.repeat.max
         ));
     }
-    let mut missing = Vec::new();
     let lines = campaign
         .cells()
         .filter_map(|cell| campaign.first_command(cell));
-    for program in lines.filter_map(|line| line.words.into_iter().next()) {
-        if !is_program(&program, &campaign.folder) && !missing.contains(&program) {
-            missing.push(program);
-        }
-    }
+    let programs: BTreeSet<String> = lines
+        .filter_map(|line| line.words.into_iter().next())
+        .collect();
     notes.extend(
-        missing
+        programs
             .into_iter()
+            .filter(|program| !is_program(program, &campaign.folder))
             .map(|program| format!("there is no program `{program}` on this host")),
     );
     notes

@@ -270,11 +270,9 @@ impl ReportRow {
     fn new(campaign: &Campaign, history: &History, cell: Cell, document: Option<Value>) -> Self {
         let (point, contender) = (campaign.point_of(cell), campaign.contender_of(cell));
         let rounds = history.rounds_of(cell);
-        let counted: Vec<_> = (0..rounds)
-            .filter_map(|round| history.counted(cell, round))
-            .collect();
+        let counted = history.list_counted(cell, rounds);
         let done: Vec<_> = counted
-            .iter()
+            .map(|(_, repetition)| repetition)
             .filter(|repetition| repetition.is_done())
             .collect();
         let chosen = || {

@@ -18,6 +18,9 @@ use crate::statistics::MedianInterval;
 pub(super) struct Runs {
     /// All devices.
     devices: Vec<Device>,
+    /// Their numbers.
+    #[serde(skip)]
+    numbers: BTreeMap<Device, usize>,
     /// The speed of each device in each row, by medians over rounds.
     speeds: Vec<DeviceSpeed>,
     /// Predicted and measured seconds of each run that has both.
@@ -26,7 +29,7 @@ pub(super) struct Runs {
     runs: Vec<Run>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 struct Device {
     name: String,
     /// Devices of one class are alike.
@@ -186,11 +189,12 @@ impl Runs {
 
     /// Returns the number of a device, which is new or known.
     fn number_of(&mut self, device: Device) -> usize {
-        let known = self.devices.iter().position(|known| *known == device);
-        known.unwrap_or_else(|| {
+        let next = self.devices.len();
+        let number = *self.numbers.entry(device.clone()).or_insert(next);
+        if number == next {
             self.devices.push(device);
-            self.devices.len() - 1
-        })
+        }
+        number
     }
 
     fn make_run(&mut self, row: usize, repetition: &Repetition, document: Document) -> Run {
@@ -229,8 +233,9 @@ pub(super) fn read_documents<'h>(
     history: &'h History,
     cell: Cell,
 ) -> Result<Vec<(&'h Repetition, Value)>, CampaignError> {
-    let counted = (0..history.rounds_of(cell))
-        .filter_map(|round| history.counted(cell, round))
+    let counted = history
+        .list_counted(cell, u32::MAX)
+        .map(|(_, repetition)| repetition)
         .filter(|repetition| repetition.is_done());
     let mut documents = Vec::new();
     for repetition in counted {

@@ -48,7 +48,7 @@ impl Report {
     /// # Errors
     /// The mistake in the page's template.
     pub fn format_html(&self) -> Result<String, minijinja::Error> {
-        let data = shown(self.make_data()).to_string();
+        let data = self.format_data();
         // Nothing in it ends the element that it is in.
         let data = data.replace('<', "\\u003c");
         let page = context! {
@@ -66,8 +66,8 @@ impl Report {
         environment.get_template("page.html")?.render(page)
     }
 
-    /// Makes the document from which the script draws.
-    fn make_data(&self) -> Value {
+    /// Formats the document from which the script draws. Rows and repetitions, of which there are many, are made one by one.
+    fn format_data(&self) -> String {
         let origin_s = self.find_first_start();
         let repetitions = self.repetitions.iter().map(|repetition| {
             let start_s = (1000.0 * (repetition.start_s - origin_s)).round() / 1000.0;
@@ -81,15 +81,19 @@ impl Report {
                 repetition.note
             ])
         });
-        json!({
+        let rest = json!({
             "confidence": self.confidence,
             "parameters": self.parameters,
             "reference": self.reference,
-            "rows": self.rows.iter().map(describe_row).collect::<Vec<_>>(),
             "origin_s": origin_s,
-            "repetitions": repetitions.collect::<Vec<_>>(),
             "runs": self.runs,
-        })
+        });
+        format!(
+            r#"{{"rows":{},"repetitions":{},{}"#,
+            format_list(self.rows.iter().map(describe_row)),
+            format_list(repetitions),
+            &shown(rest).to_string()[1..]
+        )
     }
 
     fn find_first_start(&self) -> f64 {
@@ -236,14 +240,15 @@ impl Report {
 
     /// Describes the environments in the order of their use.
     fn describe_environments(&self) -> Vec<Value> {
-        let starts = |name: &str| {
-            let own = self.repetitions.iter().filter(|it| it.environment == name);
-            own.map(|repetition| repetition.start_s).collect::<Vec<_>>()
-        };
+        let mut starts: BTreeMap<&String, Vec<f64>> = BTreeMap::new();
+        for repetition in &self.repetitions {
+            let own = starts.entry(&repetition.environment).or_default();
+            own.push(repetition.start_s);
+        }
         let mut environments: Vec<_> = self
             .environments
             .iter()
-            .map(|(name, facts)| (name, facts, starts(name)))
+            .map(|(name, facts)| (name, facts, starts.remove(name).unwrap_or_default()))
             .collect();
         let first_start = |starts: &[f64]| starts.iter().copied().fold(f64::INFINITY, f64::min);
         environments.sort_by(|(.., a), (.., b)| first_start(a).total_cmp(&first_start(b)));
@@ -293,6 +298,11 @@ impl Tally {
             range: String::new(),
         }
     }
+}
+
+fn format_list(elements: impl Iterator<Item = Value>) -> String {
+    let elements: Vec<String> = elements.map(|element| shown(element).to_string()).collect();
+    format!("[{}]", elements.join(","))
 }
 
 /// Describes a row for the script.
