@@ -9,15 +9,16 @@ use serde_json::Value;
 
 use super::{Folder, isochron, json};
 
-/// Two contenders at four points, one that fails at some of them, and one that hangs.
+/// Two contenders at four points, one that fails at some of them, and one that hangs. A parameter is named like a property that
+/// every object of a script has.
 const CAMPAIGN: &str = r#"
 name = "</script><b>a & b"
 [sweep]
 size = [1, 2]
-word = ["<i>", "b"]
+__proto__ = ["<i>", "b"]
 [[contender]]
 name = "one"
-command = "sh -c 'echo \"{word}\"; echo value {size}'"
+command = "sh -c 'echo \"{__proto__}\"; echo value {size}'"
 result = { regex = 'value (?P<value>[0-9]+)' }
 better = "more"
 [[contender]]

@@ -2,7 +2,9 @@
 
 // ---- Data, elements, numbers -------------------------------------------------------------------------------------------
 
-const data = JSON.parse(document.getElementById("data").textContent);
+// Names of parameters and results are those of a file: none has another meaning, such as `__proto__`.
+const bare = (value) => (value === null || typeof value !== "object" || Array.isArray(value) ? value : Object.assign(Object.create(null), value));
+const data = JSON.parse(document.getElementById("data").textContent, (_, value) => bare(value));
 const root = document.documentElement;
 const namespace = document.querySelector("svg").namespaceURI;
 const query = new URLSearchParams(location.search);
@@ -46,7 +48,7 @@ const valuesOf = Object.fromEntries(data.parameters.map((name) => [name, [...new
 const swept = data.parameters.filter((name) => valuesOf[name].length > 1);
 const describe = (parameters, names = swept) => names.filter((name) => parameters[name] !== undefined).map((name) => `${name}=${parameters[name]}`).join(" ") || "the only point";
 
-const filters = { parameters: {}, contenders: new Set(contenders), text: "" };
+const filters = { parameters: bare({}), contenders: new Set(contenders), text: "" };
 for (const name of swept) filters.parameters[name] = query.get(`p.${name}`) ?? "";
 
 function isShown(row) {
