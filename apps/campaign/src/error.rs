@@ -47,6 +47,17 @@ pub enum CampaignError {
         /// The reason.
         reason: io::Error,
     },
+    /// A folder that something else changed while the campaign ran in it.
+    #[error(
+        "{}: {reason}: something else changed this folder while the campaign ran; the same command goes on with what is there",
+        show_path(path)
+    )]
+    Changed {
+        /// The file that changed.
+        path: PathBuf,
+        /// The change.
+        reason: String,
+    },
     /// A number of nodes that no point of the campaign needs.
     #[error("{}", describe_nodes(*nodes, known))]
     Nodes {
@@ -71,7 +82,10 @@ impl CampaignError {
 
     /// Returns `true` if the input is wrong, and `false` if the run failed.
     pub fn is_of_input(&self) -> bool {
-        !matches!(self, Self::Write { .. } | Self::Stopped)
+        !matches!(
+            self,
+            Self::Write { .. } | Self::Changed { .. } | Self::Stopped
+        )
     }
 }
 

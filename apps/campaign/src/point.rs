@@ -65,6 +65,11 @@ pub(crate) fn fingerprint(document: &impl Serialize) -> String {
     digits
 }
 
+/// Returns `true` for a text that may be a fingerprint, and so leads to no other folder as the name of a file.
+pub(crate) fn is_fingerprint(text: &str) -> bool {
+    text.len() == 16 && text.bytes().all(|digit| digit.is_ascii_hexdigit())
+}
+
 /// Writes bytes as hexadecimal digits.
 pub(crate) fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()

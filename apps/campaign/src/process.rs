@@ -238,12 +238,15 @@ fn read_environment(process: &Path) -> io::Result<Vec<u8>> {
     Ok(environment)
 }
 
-/// Reads the time at which a process was started, in ticks since the system was; `None` for one that has gone.
-fn read_start(process: &Path) -> Option<u64> {
+/// Reads the time at which a process was started, in ticks since the system was; `None` for one that has ended.
+pub(crate) fn read_start(process: &Path) -> Option<u64> {
     let line = fs::read_to_string(process.join("stat")).ok()?;
     // The name of the program, in parentheses, may have spaces.
     let (_, fields) = line.rsplit_once(')')?;
-    fields.split_whitespace().nth(19)?.parse().ok()
+    let mut fields = fields.split_whitespace();
+    // Its parent may not have waited for it yet.
+    fields.next().filter(|state| !matches!(*state, "X" | "Z"))?;
+    fields.nth(18)?.parse().ok()
 }
 
 /// The last bytes of an output, which a thread reads.

@@ -1,8 +1,10 @@
 //! The lines of `points.jsonl`.
 
-use serde::{Deserialize, Serialize};
+use isochron_hierarchy::printable::escape;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::point::Parameters;
+use crate::point::{Parameters, is_fingerprint};
 use crate::reading::Values;
 
 /// Version of the lines.
@@ -14,6 +16,7 @@ pub(crate) const SCHEMA: u32 = 1;
 pub struct Repetition {
     /// Version of the line.
     #[cfg_attr(feature = "schemars", schemars(extend("const" = 1)))]
+    #[serde(deserialize_with = "read_version")]
     pub schema: u32,
     /// Name of the campaign.
     pub campaign: String,
@@ -60,6 +63,16 @@ pub struct Repetition {
     pub environment: String,
 }
 
+/// Reads the version, which stands before all that depends on it.
+fn read_version<'de, D: Deserializer<'de>>(input: D) -> Result<u32, D::Error> {
+    match u32::deserialize(input)? {
+        SCHEMA => Ok(SCHEMA),
+        other => Err(Error::custom(format!(
+            "it has version {other} of the format, and this program reads version {SCHEMA}"
+        ))),
+    }
+}
+
 /// The end of a repetition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
@@ -74,6 +87,25 @@ pub enum Status {
 }
 
 impl Repetition {
+    /// Reads a line.
+    ///
+    /// # Errors
+    /// The reason why it is no repetition, or one that this program cannot read.
+    pub(crate) fn read(line: &[u8]) -> Result<Self, String> {
+        let read: Self = serde_json::from_slice(line).map_err(|error| {
+            // The line is the only one of its text.
+            let error = error.to_string();
+            let reason = error.split(" at line ").next().unwrap_or_default();
+            format!("is no repetition of a campaign: {reason}")
+        })?;
+        for name in read.document.iter().chain([&read.environment]) {
+            if !is_fingerprint(name) {
+                return Err(format!("`{}` is no fingerprint", escape(name)));
+            }
+        }
+        Ok(read)
+    }
+
     /// Returns `true` if the repetition succeeded.
     pub fn is_done(&self) -> bool {
         self.status == Status::Done

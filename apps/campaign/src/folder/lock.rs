@@ -1,31 +1,34 @@
-//! The lock on a campaign's folder.
+//! The engine that holds a campaign's folder, by a file in the folder: on many file systems a lock of one host means nothing on
+//! another.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Seek as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
-use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 use serde::{Deserialize, Serialize};
 
+use super::open_regular;
 use crate::environment::host_name;
 use crate::error::CampaignError;
+use crate::process::read_start;
 
-/// Name of the locked file.
-const LOCK: &str = "engine.lock";
+/// Name of the file that names the engine.
+const CLAIM: &str = "engine.json";
 
-/// Name of the file that stands for the lock on a file system without locks.
-const SIGN: &str = "engine.json";
+/// Time between two beats of an engine, each of which renews the time of its file.
+const BEAT: Duration = Duration::from_millis(if cfg!(test) { 100 } else { 5000 });
 
-/// Name of the file that an engine has while it removes [`SIGN`] of an engine that is gone.
-const REMOVAL: &str = "engine-removal.json";
+/// Beats that an engine on another host misses before another one takes its place.
+const MISSED: u32 = 4;
 
-/// The number of times to look again at a lock that is taken, and the pause before each.
-const LOOKS: usize = 4;
-const LOOK: Duration = Duration::from_millis(50);
+/// Age of the last beat after which readers take an engine on another host for gone. Clocks of hosts may differ.
+const OLD: Duration = Duration::from_secs(60);
 
 /// The engine that holds a folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,186 +40,201 @@ pub struct Holder {
     pub process: u32,
 }
 
-impl Holder {
-    fn own() -> Self {
-        Self {
-            host: host_name(),
-            process: std::process::id(),
-        }
-    }
-
-    /// Returns `true` if the process is known to have ended.
-    fn is_gone(&self) -> bool {
-        self.host == host_name() && !Path::new("/proc").join(self.process.to_string()).exists()
-    }
-}
-
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "process {} on {}", self.process, self.host)
     }
 }
 
-/// A lock that ends with the process, or is a file that the process removes.
+/// The content of the file: an engine, and what tells it from all others.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Claim {
+    #[serde(flatten)]
+    pub holder: Holder,
+    /// A random number.
+    pub number: u64,
+    /// The kernel, since its start, and the namespace in which the process has its number; `None` if the system does not tell.
+    pub processes: Option<String>,
+    /// Start of the process there.
+    pub started: Option<u64>,
+}
+
+impl Claim {
+    pub fn own() -> Self {
+        let kernel = fs::read_to_string("/proc/sys/kernel/random/boot_id");
+        let namespace = fs::read_link("/proc/self/ns/pid");
+        let processes = kernel.ok().zip(namespace.ok());
+        Self {
+            holder: Holder {
+                host: host_name(),
+                process: std::process::id(),
+            },
+            number: fastrand::u64(..),
+            processes: processes
+                .map(|(kernel, namespace)| format!("{} {}", kernel.trim(), namespace.display())),
+            started: read_start(Path::new("/proc/self")),
+        }
+    }
+
+    /// Returns `true` if the engine has ended, `false` if it runs or is stopped, and `None` if its process cannot be seen from
+    /// here, as on another host or in another container.
+    fn has_ended(&self) -> Option<bool> {
+        self.processes.as_ref()?;
+        if self.processes != Self::own().processes {
+            return None;
+        }
+        let process = i32::try_from(self.holder.process).ok();
+        Some(
+            match process.and_then(Pid::from_raw).map(test_kill_process) {
+                // The number may be that of a later process by now.
+                Some(Ok(())) => {
+                    let process = self.holder.process.to_string();
+                    read_start(&Path::new("/proc").join(process)) != self.started
+                }
+                // A process of another user.
+                Some(Err(Errno::PERM)) => false,
+                _ => true,
+            },
+        )
+    }
+
+    /// Makes a file with this claim; `None` if there is something under its name already.
+    fn write(&self, path: &Path) -> Result<Option<File>, CampaignError> {
+        let failed = |error: io::Error| CampaignError::file(path, error);
+        let text = serde_json::to_string(self).map_err(|error| failed(error.into()))?;
+        let made = OpenOptions::new().write(true).create_new(true).open(path);
+        let mut file = match made {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
+            made => made.map_err(failed)?,
+        };
+        file.write_all(text.as_bytes()).map_err(|error| {
+            let _ = fs::remove_file(path);
+            failed(error)
+        })?;
+        Ok(Some(file))
+    }
+
+    fn read(path: &Path) -> Option<Self> {
+        let mut text = String::new();
+        open_regular(path).ok()?.read_to_string(&mut text).ok()?;
+        serde_json::from_str(&text).ok()
+    }
+}
+
+/// The hold of this engine on a folder.
 #[derive(Debug)]
-pub(super) enum FolderLock {
-    Locked { file: File },
-    Signed { sign: PathBuf },
+pub(super) struct FolderLock {
+    path: PathBuf,
+    claim: Claim,
+    /// Ends the beats when it goes.
+    _beats: Sender<()>,
 }
 
 impl FolderLock {
-    /// Takes the lock of a folder.
+    /// Takes a folder that no other engine has, or whose engine is gone.
     pub fn take(folder: &Path) -> Result<Self, CampaignError> {
-        Self::take_by(folder, |file| {
-            flock(file, FlockOperation::NonBlockingLockExclusive)
+        let path = folder.join(CLAIM);
+        let claim = Claim::own();
+        let file = match claim.write(&path)? {
+            Some(file) => file,
+            None => replace_gone(folder, &path, &claim)?,
+        };
+        let (beats, end) = mpsc::channel::<()>();
+        thread::spawn(move || {
+            while end.recv_timeout(BEAT) == Err(RecvTimeoutError::Timeout) {
+                // Before it writes, an engine whose beats fail sees whether another one has taken its place.
+                let _ = file.set_modified(SystemTime::now());
+            }
+        });
+        Ok(Self {
+            path,
+            claim,
+            _beats: beats,
         })
     }
 
-    /// Takes the lock of a folder by this system call.
-    pub fn take_by(
-        folder: &Path,
-        lock: impl Fn(&File) -> Result<(), Errno>,
-    ) -> Result<Self, CampaignError> {
-        let path = folder.join(LOCK);
-        let failed = |error: io::Error| CampaignError::file(&path, error);
-        let mut file = open_lock(&path).map_err(failed)?;
-        let mut locked = lock(&file);
-        // A reader holds the lock for a moment, to see whether an engine does.
-        for _ in 0..LOOKS {
-            if locked == Err(Errno::WOULDBLOCK) {
-                thread::sleep(LOOK);
-                locked = lock(&file);
-            }
-        }
-        match locked {
-            Ok(()) => {
-                let holder =
-                    serde_json::to_string(&Holder::own()).map_err(|error| failed(error.into()))?;
-                file.set_len(0)
-                    .and_then(|()| file.write_all(holder.as_bytes()))
-                    .map_err(|reason| CampaignError::Write { path, reason })?;
-                Ok(Self::Locked { file })
-            }
-            Err(Errno::WOULDBLOCK) => Err(CampaignError::Held {
-                folder: folder.to_path_buf(),
-                holder: describe(read_holder(&mut file)),
-            }),
-            // The file system has no locks, as Lustre without its option.
-            Err(_) => Self::sign(folder),
-        }
+    /// Checks that this engine still holds the folder.
+    ///
+    /// # Errors
+    /// [`CampaignError::Changed`].
+    pub fn check(&self) -> Result<(), CampaignError> {
+        let reason = match Claim::read(&self.path) {
+            Some(claim) if claim == self.claim => return Ok(()),
+            Some(other) => format!("{} has taken this campaign", other.holder),
+            None => "this engine's file is gone".to_owned(),
+        };
+        Err(CampaignError::Changed {
+            path: self.path.clone(),
+            reason,
+        })
     }
-
-    /// Takes the place of a lock by a file that only one process can make.
-    fn sign(folder: &Path) -> Result<Self, CampaignError> {
-        let sign = folder.join(SIGN);
-        if !make_sign(&sign)? {
-            remove_gone(folder)?;
-            if !make_sign(&sign)? {
-                return Err(held_by_sign(folder, SIGN));
-            }
-        }
-        Ok(Self::Signed { sign })
-    }
-}
-
-/// Makes a file with the name of this engine. Returns `false` if it is there already.
-fn make_sign(path: &Path) -> Result<bool, CampaignError> {
-    let failed = |error: io::Error| CampaignError::file(path, error);
-    let holder = serde_json::to_string(&Holder::own()).map_err(|error| failed(error.into()))?;
-    let made = OpenOptions::new().write(true).create_new(true).open(path);
-    let mut file = match made {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
-        made => made.map_err(failed)?,
-    };
-    file.write_all(holder.as_bytes()).map_err(|error| {
-        // A file without a name would stand for an engine that never ends.
-        let _ = fs::remove_file(path);
-        failed(error)
-    })?;
-    Ok(true)
-}
-
-/// Removes the file of an engine that is gone.
-///
-/// Of engines that see such a file at the same time, one after the other could remove the file that the one before has made. So
-/// only the one that makes [`REMOVAL`] removes a file, and looks at its name once more: no other can change it meanwhile.
-///
-/// # Errors
-/// [`CampaignError::Held`] if the engine is not known to be gone, or another one is removing its file.
-pub(super) fn remove_gone(folder: &Path) -> Result<(), CampaignError> {
-    let removal = folder.join(REMOVAL);
-    if !make_sign(&removal)? {
-        return Err(held_by_sign(folder, REMOVAL));
-    }
-    let sign = folder.join(SIGN);
-    let removed = if read_sign(&sign).is_some_and(|holder| holder.is_gone()) {
-        fs::remove_file(&sign).map_err(|error| CampaignError::file(&sign, error))
-    } else if sign.exists() {
-        Err(held_by_sign(folder, SIGN))
-    } else {
-        Ok(())
-    };
-    let _ = fs::remove_file(&removal);
-    removed
-}
-
-/// Tells which engine has made a file that stands for a lock.
-fn held_by_sign(folder: &Path, name: &str) -> CampaignError {
-    CampaignError::Held {
-        folder: folder.to_path_buf(),
-        holder: format!(
-            "{} (if it has ended, remove {name}: this file system has no locks)",
-            describe(read_sign(&folder.join(name)))
-        ),
-    }
-}
-
-fn read_sign(path: &Path) -> Option<Holder> {
-    read_holder(&mut File::open(path).ok()?)
 }
 
 impl Drop for FolderLock {
     fn drop(&mut self) {
-        match self {
-            // Closing the file does not end the lock while a child that has not begun its program yet has the file too.
-            Self::Locked { file } => {
-                let _ = flock(file, FlockOperation::Unlock);
-            }
-            // The next engine on this host takes over a file that stays.
-            Self::Signed { sign } => {
-                let _ = fs::remove_file(sign);
-            }
+        if self.check().is_ok() {
+            let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-fn open_lock(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path)
+/// Replaces the file of an engine that is gone.
+///
+/// Of engines that find the same one gone, only the one that makes a file with the number of the gone one goes on; and it looks
+/// once more, since another one may have gone all the way meanwhile.
+fn replace_gone(folder: &Path, path: &Path, claim: &Claim) -> Result<File, CampaignError> {
+    let held = |holder: Option<Claim>, hint: String| CampaignError::Held {
+        folder: folder.to_path_buf(),
+        holder: holder.map_or_else(
+            || "another process".to_owned(),
+            |claim| claim.holder.to_string(),
+        ) + &hint,
+    };
+    let before = Claim::read(path);
+    let has_ended = before.as_ref().and_then(Claim::has_ended);
+    if !has_ended.unwrap_or_else(|| is_silent(path)) {
+        return Err(held(before, String::new()));
+    }
+    let number = before.as_ref().map_or(0, |gone| gone.number);
+    let name = format!("engine-{number}.json");
+    let next = folder.join(&name);
+    let Some(file) = claim.write(&next)? else {
+        let hint = format!(" (if it has ended, remove {name})");
+        return Err(held(Claim::read(&next), hint));
+    };
+    let now = Claim::read(path);
+    if now != before {
+        let _ = fs::remove_file(&next);
+        return Err(held(now, String::new()));
+    }
+    fs::rename(&next, path).map_err(|error| CampaignError::file(path, error))?;
+    Ok(file)
+}
+
+/// Returns `true` if an engine misses its beats.
+fn is_silent(path: &Path) -> bool {
+    let (start, last) = (Instant::now(), read_beat(path));
+    while start.elapsed() < MISSED * BEAT {
+        thread::sleep(BEAT / 4);
+        if read_beat(path) != last {
+            return false;
+        }
+    }
+    true
+}
+
+/// Returns the time of the last beat. A file that is opened shows it where attributes are cached, as by NFS.
+fn read_beat(path: &Path) -> Option<SystemTime> {
+    open_regular(path).ok()?.metadata().ok()?.modified().ok()
 }
 
 /// Returns the engine that runs the campaign in a folder.
 pub(super) fn find_holder(folder: &Path) -> Option<Holder> {
-    let mut file = OpenOptions::new().read(true).open(folder.join(LOCK)).ok()?;
-    match flock(&file, FlockOperation::NonBlockingLockShared) {
-        Ok(()) => None,
-        Err(Errno::WOULDBLOCK) => read_holder(&mut file),
-        Err(_) => read_sign(&folder.join(SIGN)).filter(|holder| !holder.is_gone()),
-    }
-}
-
-fn read_holder(file: &mut File) -> Option<Holder> {
-    let mut text = String::new();
-    file.rewind()
-        .and_then(|()| file.read_to_string(&mut text))
-        .ok()?;
-    serde_json::from_str(&text).ok()
-}
-
-fn describe(holder: Option<Holder>) -> String {
-    holder.map_or_else(|| "another process".to_owned(), |holder| holder.to_string())
+    let path = folder.join(CLAIM);
+    let claim = Claim::read(&path)?;
+    let has_ended = claim.has_ended().unwrap_or_else(|| {
+        let last = read_beat(&path).and_then(|last| last.elapsed().ok());
+        last.is_some_and(|age| age > OLD)
+    });
+    (!has_ended).then_some(claim.holder)
 }

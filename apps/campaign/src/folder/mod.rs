@@ -7,26 +7,30 @@ mod lock;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use isochron_hierarchy::printable::show_path;
 pub use lock::Holder;
 use lock::{FolderLock, find_holder};
-use serde::Serialize;
+use rustix::fs::OFlags;
 use serde_json::Value;
 
 use crate::environment::host_name;
 use crate::error::CampaignError;
 use crate::file::Campaign;
 use crate::point::fingerprint;
-use crate::record::{Repetition, SCHEMA};
+use crate::record::Repetition;
 
 /// Name of the file with a line for each repetition.
 pub const POINTS: &str = "points.jsonl";
 
 /// Name of the folder with the documents that contenders printed.
 const DOCUMENTS: &str = "documents";
+
+/// The beginning of every line.
+const BEGIN: &[u8] = br#"{"schema":"#;
 
 /// Name of the campaign file in the folder.
 pub const FILE: &str = "campaign.toml";
@@ -70,12 +74,38 @@ pub(crate) fn read_begun(
     if !file.exists() {
         return Ok(Vec::new());
     }
-    if Campaign::read(&file).is_err() {
-        check_unused(&file, campaign)?;
+    if read_copy(path).is_none() {
+        check_unused(path, campaign)?;
     }
     let repetitions = read_folder(path)?.repetitions;
     check_definitions(path, campaign, &repetitions)?;
     Ok(repetitions)
+}
+
+/// Reads the copy of the campaign file in a folder; `None` if there is none, or another file in its place.
+fn read_copy(folder: &Path) -> Option<Campaign> {
+    let path = folder.join(FILE);
+    open_regular(&path).ok()?;
+    Campaign::read(&path).ok()
+}
+
+/// Opens a file of a folder, which may be a stranger's: a link would show or replace a file elsewhere, and a pipe has no end.
+fn open_regular(path: &Path) -> io::Result<File> {
+    if !fs::symlink_metadata(path)?.is_file() {
+        let reason = "is no file of this folder, but a link, a pipe or a folder";
+        return Err(io::Error::other(reason));
+    }
+    // What comes into its place meanwhile is not followed, nor waited for.
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(flags).open(path)
+}
+
+/// Reads a file of a folder, which may be a stranger's.
+fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    open_regular(path)?.read_to_end(&mut content)?;
+    Ok(content)
 }
 
 /// Makes a folder with those above it.
@@ -134,7 +164,7 @@ pub(crate) struct CampaignFolder {
     points: File,
     /// Bytes of the whole lines.
     length: u64,
-    _lock: FolderLock,
+    lock: FolderLock,
 }
 
 impl CampaignFolder {
@@ -150,7 +180,6 @@ impl CampaignFolder {
         campaign: &Campaign,
     ) -> Result<(Self, Vec<Repetition>), CampaignError> {
         make_folder(path)?;
-        make_folder(&path.join("env"))?;
         let path = fs::canonicalize(path).map_err(|error| CampaignError::file(path, error))?;
         let lock = FolderLock::take(&path)?;
         let file = path.join(POINTS);
@@ -169,9 +198,31 @@ impl CampaignFolder {
             path,
             points,
             length,
-            _lock: lock,
+            lock,
         };
         Ok((folder, repetitions))
+    }
+
+    /// Checks that the folder is as this engine has left it.
+    ///
+    /// # Errors
+    /// [`CampaignError::Changed`] if another engine has taken the folder, or its lines were moved, removed or added to. A line
+    /// would be lost, or would follow half of another one.
+    pub fn check(&self) -> Result<(), CampaignError> {
+        let path = self.path.join(POINTS);
+        let reason = match (fs::symlink_metadata(&path), self.points.metadata()) {
+            (Err(error), _) | (_, Err(error)) => error.to_string(),
+            (Ok(found), Ok(own)) if (found.dev(), found.ino()) != (own.dev(), own.ino()) => {
+                "is another file than this engine began".to_owned()
+            }
+            (Ok(found), Ok(_)) if found.len() != self.length => format!(
+                "has {} bytes, and this engine has left {}",
+                found.len(),
+                self.length
+            ),
+            _ => return self.lock.check(),
+        };
+        Err(CampaignError::Changed { path, reason })
     }
 
     /// Returns the path of the folder, without links.
@@ -182,8 +233,9 @@ impl CampaignFolder {
     /// Writes the line of a repetition, and waits until it is on the disk.
     ///
     /// # Errors
-    /// [`CampaignError::Write`]; the file has whole lines all the same.
+    /// As [`check`](Self::check); [`CampaignError::Write`], after which the file has whole lines all the same.
     pub fn append(&mut self, repetition: &Repetition) -> Result<(), CampaignError> {
+        self.check()?;
         let written = serde_json::to_string(repetition)
             .map_err(io::Error::from)
             .and_then(|line| {
@@ -211,36 +263,27 @@ impl CampaignFolder {
     /// Keeps the description of an environment as `env/NAME.json`.
     ///
     /// # Errors
-    /// [`CampaignError::Write`].
-    pub fn keep_environment(
-        &self,
-        name: &str,
-        description: &impl Serialize,
-    ) -> Result<(), CampaignError> {
-        let path = self.path.join("env").join(format!("{name}.json"));
-        let text =
-            serde_json::to_string_pretty(description).map_err(|error| CampaignError::Write {
-                path: path.clone(),
-                reason: error.into(),
-            })?;
-        replace_file(&path, (text + "\n").as_bytes())
+    /// As [`check`](Self::check); [`CampaignError::Write`].
+    pub fn keep_environment(&self, name: &str, description: &Value) -> Result<(), CampaignError> {
+        self.keep("env", name, &format!("{description:#}\n"))
+    }
+
+    fn keep(&self, folder: &str, name: &str, text: &str) -> Result<(), CampaignError> {
+        self.check()?;
+        let path = self.path.join(folder);
+        match fs::create_dir_all(&path) {
+            Ok(()) => replace_file(&path.join(format!("{name}.json")), text.as_bytes()),
+            Err(reason) => Err(CampaignError::Write { path, reason }),
+        }
     }
 
     /// Keeps a document that a contender printed, before the line that names it; returns its name.
     ///
     /// # Errors
-    /// [`CampaignError::Write`].
+    /// As [`check`](Self::check); [`CampaignError::Write`].
     pub fn keep_document(&self, document: &Value) -> Result<String, CampaignError> {
         let name = fingerprint(document);
-        let folder = self.path.join(DOCUMENTS);
-        fs::create_dir_all(&folder).map_err(|reason| CampaignError::Write {
-            path: folder.clone(),
-            reason,
-        })?;
-        replace_file(
-            &folder.join(format!("{name}.json")),
-            document.to_string().as_bytes(),
-        )?;
+        self.keep(DOCUMENTS, &name, &document.to_string())?;
         Ok(name)
     }
 }
@@ -255,7 +298,7 @@ pub(crate) fn read_document(
 ) -> Result<Option<Value>, CampaignError> {
     for folder in folders {
         let path = folder.join(DOCUMENTS).join(format!("{name}.json"));
-        match fs::read(&path) {
+        match read_file(&path) {
             Ok(bytes) => {
                 let document = serde_json::from_slice(&bytes);
                 return document.map_err(|error| CampaignError::file(&path, error));
@@ -297,8 +340,9 @@ impl FolderContent {
                 let reason = format!("cannot be read, and lines of {POINTS} name it: {error}");
                 CampaignError::file(&path, reason)
             };
-            let text = fs::read_to_string(&path).map_err(failed)?;
-            let description = serde_json::from_str(&text).map_err(|error| failed(error.into()))?;
+            let text = read_file(&path).map_err(failed)?;
+            let description = serde_json::from_slice(&text);
+            let description = description.map_err(|error| failed(error.into()))?;
             Ok((name, description))
         };
         names.into_iter().map(read).collect()
@@ -338,7 +382,7 @@ pub(crate) fn read_folder(path: &Path) -> Result<FolderContent, CampaignError> {
 /// Refuses a place without the file of a campaign.
 fn check_readable(path: &Path, file: &Path) -> Result<(), CampaignError> {
     let made = "name a folder that `isochron campaign run FILE` has made";
-    let reason = match (fs::metadata(path), fs::metadata(file)) {
+    let reason = match (fs::metadata(path), open_regular(file)) {
         (Ok(found), _) if !found.is_dir() => format!("is a file: {made}"),
         (Ok(_), Err(error)) if error.kind() == io::ErrorKind::NotFound => {
             format!("is no folder of a campaign, because it has no {FILE}: {made}")
@@ -355,7 +399,7 @@ fn check_readable(path: &Path, file: &Path) -> Result<(), CampaignError> {
 /// Refuses a folder that has measurements for each number of nodes, of a file that no longer says how many points need.
 fn check_parts(path: &Path, campaign: &Campaign) -> Result<(), CampaignError> {
     if campaign.list_nodes().is_empty()
-        && let Ok(before) = Campaign::read(&path.join(FILE))
+        && let Some(before) = read_copy(path)
         && let Some(nodes) = before.list_nodes().first()
         && !path.join(POINTS).exists()
     {
@@ -368,38 +412,41 @@ fn check_parts(path: &Path, campaign: &Campaign) -> Result<(), CampaignError> {
     Ok(())
 }
 
-/// Reads the lines of a file that may end in the middle of one; returns them with the bytes that they take.
+/// Reads the lines of a file; returns them with the bytes that they take.
+///
+/// A last line without its end is left out: an engine was killed, or its disk was full, while it wrote. Any other line that is no
+/// repetition is refused, since the file may be someone else's.
 fn read_points(path: &Path) -> Result<(Vec<Repetition>, u64), CampaignError> {
-    let bytes = match fs::read(path) {
+    let bytes = match read_file(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), 0)),
         read => read.map_err(|error| CampaignError::file(path, error))?,
     };
     let mut repetitions = Vec::new();
     let mut length = 0;
     for (number, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
-        let is_last = length + line.len() == bytes.len();
-        let read: Result<Repetition, String> = match serde_json::from_slice::<Repetition>(line) {
-            Ok(repetition) if repetition.schema != SCHEMA => Err(format!(
-                "has version {} of the format, and this program reads version {SCHEMA}",
-                repetition.schema
-            )),
-            read => read.map_err(|error| error.to_string()),
+        let read = if line.ends_with(b"\n") {
+            Repetition::read(line)
+        } else if line
+            .iter()
+            .zip(BEGIN)
+            .all(|(byte, begin)| [0, *begin].contains(byte))
+        {
+            // After a power failure bytes may be zero.
+            break;
+        } else {
+            Err("has no end, and begins as no repetition does".to_owned())
         };
-        match read {
-            Ok(repetition) if line.ends_with(b"\n") => repetitions.push(repetition),
-            Err(reason) if !is_last => {
-                return Err(CampaignError::Line {
-                    path: path.to_path_buf(),
-                    line: number + 1,
-                    reason,
-                });
-            }
-            // An engine was killed, or its disk was full, while it wrote.
-            _ => break,
+        // An editor leaves empty lines.
+        if !line.trim_ascii().is_empty() {
+            repetitions.push(read.map_err(|reason| CampaignError::Line {
+                path: path.to_path_buf(),
+                line: number + 1,
+                reason,
+            })?);
         }
-        length += line.len();
+        length += line.len() as u64;
     }
-    Ok((repetitions, length as u64))
+    Ok((repetitions, length))
 }
 
 /// Refuses measurements of other contenders: under the same names, or without one that has come since. Its repetitions would
@@ -427,11 +474,10 @@ fn check_definitions(
             return Err(CampaignError::file(path, reason));
         }
     }
-    let file = path.join(FILE);
     if repetitions.is_empty() {
-        return check_unused(&file, campaign);
+        return check_unused(path, campaign);
     }
-    if let Ok(before) = Campaign::read(&file)
+    if let Some(before) = read_copy(path)
         && let Some(new) = campaign
             .contenders
             .iter()
@@ -447,8 +493,9 @@ fn check_definitions(
 }
 
 /// Refuses a folder without measurements if the copy of the campaign file would replace a file of something else.
-fn check_unused(file: &Path, campaign: &Campaign) -> Result<(), CampaignError> {
-    let is_same = Campaign::read(file).is_ok_and(|before| before.name == campaign.name);
+fn check_unused(path: &Path, campaign: &Campaign) -> Result<(), CampaignError> {
+    let file = &path.join(FILE);
+    let is_same = read_copy(path).is_some_and(|before| before.name == campaign.name);
     if is_same || !file.exists() {
         return Ok(());
     }
@@ -461,14 +508,16 @@ fn check_unused(file: &Path, campaign: &Campaign) -> Result<(), CampaignError> {
 
 /// Writes a file that is never seen half written.
 pub(crate) fn replace_file(path: &Path, content: &[u8]) -> Result<(), CampaignError> {
-    if fs::read(path).is_ok_and(|present| present == content) {
+    if read_file(path).is_ok_and(|present| present == content) {
         return Ok(());
     }
     // Of this process alone: the engines for several numbers of nodes begin together.
     let mut partial = path.as_os_str().to_owned();
     partial.push(format!(".{}-{}.partial", host_name(), std::process::id()));
     let write = || {
-        let mut file = File::create(&partial)?;
+        // A link of this name would lead elsewhere.
+        let _ = fs::remove_file(&partial);
+        let mut file = File::create_new(&partial)?;
         file.write_all(content)?;
         file.sync_all()?;
         fs::rename(&partial, path)

@@ -117,6 +117,7 @@ fn run_part(
             break;
         }
     }
+    engine.folder.check()?;
     Ok(CampaignStatus::of(campaign, &engine.history, Vec::new()))
 }
 

@@ -389,6 +389,17 @@ fn two_engines_in_one_folder_are_one_too_many() {
         stderr.contains(&format!("process {} on ", first.process())),
         "{stderr}"
     );
+    // In a container the number of a process is that of another one, or of none.
+    let namespace = ["--map-root-user", "--pid", "--fork", "--mount-proc"];
+    let trial = Command::new("unshare").args(namespace).arg("true").status();
+    if trial.is_ok_and(|status| status.success()) {
+        let command = run_command(&file, &dir);
+        let mut contained = Command::new("unshare");
+        contained.args(namespace).arg(command.get_program());
+        contained.args(command.get_args());
+        let stderr = run(contained, HANGS).failure(2);
+        assert!(stderr.contains("runs this campaign already"), "{stderr}");
+    }
     let shown = isochron(&["campaign", "status", &dir]).success();
     assert!(
         shown.contains(&format!("running (process {} on ", first.process())),
