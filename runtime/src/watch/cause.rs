@@ -42,27 +42,19 @@ impl Cause {
         let rank = self.ranks[0];
         let names = name_ranks(&self.ranks, seen).unwrap_or_default();
         let seconds = self.stands_s;
-        let is_one = self.ranks.len() == 1;
+        let either = |one, many| if self.ranks.len() == 1 { one } else { many };
         let activity = seen[rank]
             .sign
             .map(|sign| sign.describe())
             .unwrap_or_default();
         match self.kind {
             Kind::Silent => {
-                let (have, was) = if is_one {
-                    ("has", "it was")
-                } else {
-                    ("have", "they were")
-                };
+                let (have, was) = either(("has", "it was"), ("have", "they were"));
                 let guess = describe_state(states[0]);
                 format!("{names} {have} been silent for {seconds:.0} s: {was} {activity} ({guess})")
             }
             Kind::Busy => {
-                let (makes, is) = if is_one {
-                    ("makes", "it is")
-                } else {
-                    ("make", "they are")
-                };
+                let (makes, is) = either(("makes", "it is"), ("make", "they are"));
                 let details = self.describe_work(seen);
                 format!("{names} {makes} no progress for {seconds:.0} s: {is} {activity}{details}")
             }
@@ -93,8 +85,7 @@ impl Cause {
         };
         let mut details = Vec::new();
         if sign.step_s > 0.0 {
-            let step_s = sign.step_s;
-            details.push(format!("the steps before took {step_s:.2} s each"));
+            details.push(format!("the steps before took {:.2} s each", sign.step_s));
         }
         if !sign.is_busy {
             details.push("it uses no processor".to_owned());
@@ -134,7 +125,7 @@ pub(super) fn name_ranks(ranks: &[usize], seen: &[SeenRank]) -> Option<String> {
 }
 
 /// Describes why a rank is silent.
-fn describe_state(state: ProcessState) -> &'static str {
+pub(super) fn describe_state(state: ProcessState) -> &'static str {
     match state {
         ProcessState::Stopped => "its process is stopped",
         ProcessState::Traced => "a debugger holds it",

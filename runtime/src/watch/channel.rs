@@ -10,14 +10,17 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use serde::{Deserialize, Serialize};
+use siphasher::sip::SipHasher24;
 
 use super::process::read_numbering;
-use super::sign::{Sign, TOKEN_BYTES, WORD_BYTES, Word};
+use super::sign::{SECRET_BYTES, Sign, WORD_BYTES, Word};
 
 /// Seconds without a sign of a speaker after which it is sought at all its addresses.
 const SEEK_S: f64 = 4.0;
 /// Copies of a datagram that is not sent again later.
 const COPIES: usize = 3;
+/// Most datagrams that are received at once: a flood does not keep the watcher from its other work.
+const MOST_AT_ONCE: usize = 64;
 
 /// A rank as the others have to know it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -28,15 +31,12 @@ pub struct Peer {
     pub numbering: String,
     addresses: Vec<SocketAddr>,
     /// The head rank's is that of the job.
-    token: [u8; TOKEN_BYTES],
+    secret: [u8; SECRET_BYTES],
 }
 
 /// A socket that is known to no other rank yet.
 #[derive(Debug)]
-pub struct Endpoint {
-    socket: Option<UdpSocket>,
-    is_v6: bool,
-}
+pub struct Endpoint(Option<UdpSocket>);
 
 /// The socket of a rank that knows the others.
 #[derive(Debug)]
@@ -44,18 +44,22 @@ pub struct Channel {
     socket: UdpSocket,
     is_v6: bool,
     me: usize,
-    token: [u8; TOKEN_BYTES],
-    speakers: Vec<Speaker>,
-    /// The address from which each rank's last sign came.
-    known: Vec<Option<SocketAddr>>,
+    secret: SipHasher24,
+    /// The number of this rank's last datagram.
+    counter: u64,
+    speakers: Vec<usize>,
+    contacts: Vec<Contact>,
 }
 
-/// The head rank or the deputy.
+/// A rank as this one reaches and hears it.
 #[derive(Debug)]
-struct Speaker {
-    rank: usize,
+struct Contact {
     addresses: Vec<SocketAddr>,
-    /// Seconds since its last sign.
+    /// The address from which its last sign came.
+    known: Option<SocketAddr>,
+    /// The number of that datagram.
+    counter: u64,
+    /// Seconds since that sign, for a speaker.
     silent_s: f64,
 }
 
@@ -67,59 +71,57 @@ impl Peer {
 }
 
 impl Endpoint {
-    /// Opens a socket. Where none can be had, the rank is watched by itself only.
-    pub fn open() -> Self {
-        let v6 = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0));
-        let is_v6 = v6.is_ok();
-        let socket = v6.or_else(|_| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)));
-        let socket = socket.and_then(|socket| socket.set_nonblocking(true).map(|()| socket));
-        Self {
-            socket: socket.ok(),
-            is_v6,
-        }
+    /// Opens a socket, which no other host reaches if all ranks are on this one. Between hosts any of their networks may be the
+    /// one that lets datagrams pass. Where no socket can be had, the rank is watched by itself only.
+    pub fn open(is_local: bool) -> Self {
+        let socket = if is_local {
+            UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))
+        } else {
+            UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0))
+                .or_else(|_| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)))
+        };
+        Self(socket.ok())
     }
 
     /// Describes this rank, which runs on `host`.
     pub fn describe(&self, host: &str) -> Peer {
-        let socket = self.socket.as_ref();
-        let port = socket
-            .and_then(|socket| socket.local_addr().ok())
-            .map(|address| address.port());
-        let addresses = list_addresses().into_iter();
+        let bound = self.0.as_ref().and_then(|socket| socket.local_addr().ok());
+        let addresses = match bound {
+            Some(bound) if bound.ip().is_loopback() => vec![bound.ip()],
+            _ => list_addresses(),
+        };
+        let port = bound.map(|bound| bound.port());
+        let on_port = |address| Some(SocketAddr::new(address, port?));
         Peer {
             host: host.to_owned(),
             process: std::process::id(),
             numbering: read_numbering(),
-            addresses: port
-                .map(|port| {
-                    addresses
-                        .map(|address| SocketAddr::new(address, port))
-                        .collect()
-                })
-                .unwrap_or_default(),
-            token: read_token().unwrap_or_default(),
+            addresses: addresses.into_iter().filter_map(on_port).collect(),
+            secret: read_secret().unwrap_or_default(),
         }
     }
 
     /// Makes the channel of rank `me`; `None` if this rank has no socket, or the head rank has no secret.
     pub fn join(self, peers: &[Peer], me: usize, speakers: &[usize]) -> Option<Channel> {
-        if peers[0].token == <[u8; TOKEN_BYTES]>::default() {
+        if peers[0].secret == <[u8; SECRET_BYTES]>::default() {
             return None;
         }
-        let others = speakers.iter().filter(|&&rank| rank != me);
+        let socket = self.0?;
+        socket.set_nonblocking(true).ok()?;
+        let contacts = peers.iter().map(|peer| Contact {
+            addresses: list_reachable(peer, &peers[me]),
+            known: None,
+            counter: 0,
+            silent_s: f64::INFINITY,
+        });
         Some(Channel {
-            socket: self.socket?,
-            is_v6: self.is_v6,
+            is_v6: socket.local_addr().ok()?.is_ipv6(),
+            socket,
             me,
-            token: peers[0].token,
-            speakers: others
-                .map(|&rank| Speaker {
-                    rank,
-                    addresses: list_reachable(&peers[rank], &peers[me]),
-                    silent_s: f64::INFINITY,
-                })
-                .collect(),
-            known: vec![None; peers.len()],
+            secret: SipHasher24::new_with_key(&peers[0].secret),
+            counter: 0,
+            speakers: speakers.to_vec(),
+            contacts: contacts.collect(),
         })
     }
 }
@@ -130,75 +132,84 @@ impl Channel {
         self.socket.as_fd()
     }
 
-    /// Receives a datagram of this job; `None` if there is no more. The speakers answer with `own`, their last sign.
-    pub fn receive(&mut self, own: Option<&Sign>, is_speaker: bool) -> Option<Word> {
+    /// Receives the words of this job that have come, or the first ones of many. The speakers answer with `own`, their last sign.
+    pub fn receive(&mut self, own: Option<&Sign>) -> Vec<Word> {
         // One byte more, so that longer ones are not taken for words.
         let mut bytes = [0; WORD_BYTES + 1];
-        loop {
-            let (count, from) = match self.socket.recv_from(&mut bytes) {
-                Ok(received) => received,
+        let mut words = Vec::new();
+        for _ in 0..MOST_AT_ONCE {
+            let word = match self.socket.recv_from(&mut bytes) {
+                Ok((count, from)) => self.accept(&bytes[..count], from),
                 // Nobody listens where a datagram was sent.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
-                Err(_) => return None,
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => None,
+                Err(_) => break,
             };
-            let word = Word::decode(&bytes[..count], &self.token);
-            let Some(word) = word.filter(|word| (word.rank as usize) < self.known.len()) else {
-                continue;
-            };
+            let Some(word) = word else { continue };
             let rank = word.rank as usize;
-            self.known[rank] = Some(from);
-            match self
-                .speakers
-                .iter_mut()
-                .find(|speaker| speaker.rank == rank)
-            {
-                Some(speaker) => speaker.silent_s = 0.0,
-                None if is_speaker && !word.sign.has_ended => {
-                    if let Some(own) = own {
-                        self.send(own, false, from);
-                    }
-                }
-                None => {}
+            let asks = self.speakers.contains(&self.me) && !self.speakers.contains(&rank);
+            let answer = own.zip(self.contacts[rank].known);
+            if let Some((own, to)) = answer.filter(|_| asks && !word.sign.has_ended) {
+                self.send(own, false, to);
             }
-            return Some(word);
+            words.push(word);
         }
+        words
+    }
+
+    /// Reads a datagram; `None` if it is no word of this job, or came before. Only an address of its rank is answered: a replay
+    /// may be faster than the word itself.
+    fn accept(&mut self, bytes: &[u8], from: SocketAddr) -> Option<Word> {
+        let word = Word::decode(bytes, &self.secret)?;
+        let contact = self.contacts.get_mut(word.rank as usize)?;
+        if word.counter <= contact.counter {
+            return None;
+        }
+        let from = SocketAddr::new(from.ip().to_canonical(), from.port());
+        if contact.addresses.contains(&from) {
+            contact.known = Some(from);
+        }
+        (contact.counter, contact.silent_s) = (word.counter, 0.0);
+        Some(word)
     }
 
     /// Sends this rank's sign to the speakers, `elapsed_s` after the last time.
     pub fn send_sign(&mut self, sign: &Sign, elapsed_s: f64) {
-        for speaker in &mut self.speakers {
-            speaker.silent_s += elapsed_s;
-        }
-        for speaker in &self.speakers {
-            match self.known[speaker.rank].filter(|_| speaker.silent_s < SEEK_S) {
-                Some(address) => self.send(sign, false, address),
-                None => {
-                    for &address in &speaker.addresses {
-                        self.send(sign, false, address);
-                    }
-                }
+        let mut addresses = Vec::new();
+        for &rank in self.speakers.iter().filter(|&&rank| rank != self.me) {
+            let contact = &mut self.contacts[rank];
+            contact.silent_s += elapsed_s;
+            match contact.known.filter(|_| contact.silent_s < SEEK_S) {
+                Some(address) => addresses.push(address),
+                None => addresses.extend(&contact.addresses),
             }
+        }
+        for address in addresses {
+            self.send(sign, false, address);
         }
     }
 
     /// Sends a sign that no other one follows soon, to all ranks that are known: the first or the last one, or the end of the job.
-    pub fn send_once(&self, sign: &Sign, ends_job: bool) {
-        let sought = self
-            .speakers
-            .iter()
-            .filter(|speaker| self.known[speaker.rank].is_none())
-            .flat_map(|speaker| speaker.addresses.iter().copied());
-        let addresses: Vec<_> = self.known.iter().flatten().copied().chain(sought).collect();
-        for _ in 0..COPIES {
-            for &address in &addresses {
-                self.send(sign, ends_job, address);
+    pub fn send_once(&mut self, sign: &Sign, ends_job: bool) {
+        let mut addresses = Vec::new();
+        for (rank, contact) in self.contacts.iter().enumerate() {
+            match contact.known {
+                Some(address) => addresses.push(address),
+                None if rank != self.me && self.speakers.contains(&rank) => {
+                    addresses.extend(&contact.addresses);
+                }
+                None => {}
             }
+        }
+        for address in addresses.repeat(COPIES) {
+            self.send(sign, ends_job, address);
         }
     }
 
-    fn send(&self, sign: &Sign, ends_job: bool, to: SocketAddr) {
+    fn send(&mut self, sign: &Sign, ends_job: bool, to: SocketAddr) {
+        self.counter += 1;
         let word = Word {
             rank: self.me as u32,
+            counter: self.counter,
             sign: *sign,
             ends_job,
         };
@@ -209,15 +220,15 @@ impl Channel {
             _ => to,
         };
         // The next one says as much.
-        let _ = self.socket.send_to(&word.encode(&self.token), to);
+        let _ = self.socket.send_to(&word.encode(&self.secret), to);
     }
 }
 
 /// Reads random bytes.
-fn read_token() -> io::Result<[u8; TOKEN_BYTES]> {
-    let mut token = [0; TOKEN_BYTES];
-    io::Read::read_exact(&mut fs::File::open("/dev/urandom")?, &mut token)?;
-    Ok(token)
+fn read_secret() -> io::Result<[u8; SECRET_BYTES]> {
+    let mut secret = [0; SECRET_BYTES];
+    io::Read::read_exact(&mut fs::File::open("/dev/urandom")?, &mut secret)?;
+    Ok(secret)
 }
 
 /// Lists the addresses of a rank that another one can reach: those of its own host on that host only.
@@ -283,27 +294,70 @@ mod tests {
         assert_eq!(parse_v6(text), [global]);
     }
 
+    /// Makes the channels of two ranks of a host, with the address of the first one and a sign.
+    fn join_pair() -> ([Channel; 2], SocketAddr, Sign) {
+        let [head, other] = [(); 2].map(|()| Endpoint::open(true));
+        let peers = [&head, &other].map(|endpoint| endpoint.describe("a"));
+        let channels = [(head, 0), (other, 1)]
+            .map(|(endpoint, me)| endpoint.join(&peers, me, &[0, 1]).unwrap());
+        let sign = Pulse::new(QUIET_S).beat(1.0, Activity::default(), ProcessWork::default);
+        (channels, peers[0].addresses[0], sign)
+    }
+
+    /// Receives until a word comes.
+    fn wait_for_word(channel: &mut Channel, sign: &Sign) -> Word {
+        loop {
+            if let Some(word) = channel.receive(Some(sign)).pop() {
+                return word;
+            }
+        }
+    }
+
+    /// An eavesdropper sends again what it has seen, before and after the word itself; a stranger sends what it likes.
     #[test]
     fn ranks_hear_each_other_and_nobody_else() {
-        let [head, other, stranger] = [(); 3].map(|()| Endpoint::open());
-        let describe = |endpoint: &Endpoint| endpoint.describe("a");
-        let peers = [describe(&head), describe(&other)];
-        let strangers = [describe(&stranger), peers[0].clone()];
-        let sign = Pulse::new(QUIET_S).beat(1.0, Activity::default(), ProcessWork::default);
-        let speakers = [0, 1];
-        let mut channels = [(head, 0), (other, 1)]
-            .map(|(endpoint, me)| endpoint.join(&peers, me, &speakers).unwrap());
-        let mut intruder = stranger.join(&strangers, 0, &speakers).unwrap();
-        for _ in 0..2 {
-            intruder.send_sign(&sign, 1.0);
-            channels[1].send_sign(&sign, 1.0);
-            // Only the datagram of the job arrives.
-            let word = loop {
-                if let Some(word) = channels[0].receive(Some(&sign), true) {
-                    break word;
-                }
+        let ([mut head, mut other], address, sign) = join_pair();
+        assert_eq!(head.socket.local_addr().unwrap(), address);
+        assert!(address.ip().is_loopback(), "{address}");
+        let stranger = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let send = |bytes: &[u8]| stranger.send_to(bytes, address).unwrap();
+        for counter in 1..=20 {
+            let word = Word {
+                rank: 1,
+                counter,
+                sign,
+                ends_job: false,
             };
-            assert_eq!((word.rank, word.sign), (1, sign));
+            let seen = word.encode(&other.secret);
+            let is_faster = counter % 3 == 0;
+            if is_faster {
+                send(&seen);
+                assert_eq!(wait_for_word(&mut head, &sign), word);
+            }
+            other.send_sign(&sign, 1.0);
+            if !is_faster {
+                assert_eq!(wait_for_word(&mut head, &sign), word);
+                assert_eq!(head.contacts[1].known, other.socket.local_addr().ok());
+            }
+            assert_ne!(head.contacts[1].known, stranger.local_addr().ok());
+            send(&seen);
+            for bit in 0..8 {
+                let mut forged = seen;
+                forged[counter as usize] ^= 1 << bit;
+                send(&forged);
+            }
+            assert_eq!(head.receive(Some(&sign)), []);
         }
+    }
+
+    #[test]
+    fn a_flood_is_taken_in_by_parts() {
+        let ([mut head, mut other], address, sign) = join_pair();
+        for _ in 0..2 * MOST_AT_ONCE {
+            other.socket.send_to(b"flood", address).unwrap();
+        }
+        other.send_sign(&sign, 1.0);
+        let parts = std::iter::repeat_with(|| head.receive(Some(&sign)));
+        assert!(parts.take_while(Vec::is_empty).count() >= 2);
     }
 }

@@ -85,7 +85,7 @@ mod tests {
             let mut cat = Command::new("cat");
             cat.stdin(Stdio::piped()).spawn().unwrap()
         });
-        let [a, b] = ["a", "b"].map(|host| Endpoint::open().describe(host));
+        let [a, b] = ["a", "b"].map(|host| Endpoint::open(true).describe(host));
         let mut peers = [b, a.clone(), a.clone(), a];
         for (peer, child) in peers[1..].iter_mut().zip(&children) {
             peer.process = child.id();

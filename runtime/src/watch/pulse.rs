@@ -152,12 +152,11 @@ impl Pulse {
             waits: self.now.waits,
             sends: self.sends,
             is_busy: self.is_busy,
-            is_traced: false,
-            has_ended: false,
             quiet_s: self.quiet_s,
             patience_s: patience_s.max(self.limit_s),
             bound_s,
             step_s: mean_s,
+            ..Sign::default()
         }
     }
 }

@@ -1,22 +1,19 @@
 //! A sign of life: the few numbers that a rank tells the others about itself, and their form on the network.
 
+use siphasher::sip::SipHasher24;
+
 use super::activity::RankPhase;
 
-/// Bytes of the secret of a job, which tells its datagrams from others.
-pub const TOKEN_BYTES: usize = 16;
-/// Bytes of a datagram.
-pub const WORD_BYTES: usize = TOKEN_BYTES + 4 + 3 * 4 + 4 * 8;
+/// Bytes of the secret of a job, the key of the code at the end of each datagram.
+pub const SECRET_BYTES: usize = 16;
+/// Bytes of a datagram: nine numbers and the code.
+pub const WORD_BYTES: usize = 10 * 8;
 
-/// Bits of the flags. The low bits hold the phase.
-const WAITS: u32 = 1 << 8;
-const SENDS: u32 = 1 << 9;
-const BUSY: u32 = 1 << 10;
-const TRACED: u32 = 1 << 11;
-const ENDED: u32 = 1 << 12;
-const ENDS_JOB: u32 = 1 << 13;
+/// Bits of the phase, below the flags.
+const PHASE_BITS: u32 = 8;
 
 /// A rank's activity, and the seconds that it has spent without progress.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Sign {
     pub phase: RankPhase,
     /// The step, from 1; 0 outside of the steps.
@@ -52,79 +49,83 @@ impl Sign {
     }
 }
 
-/// A datagram.
+/// A datagram. Its code, a SipHash of all else under the job's secret, tells it from others.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Word {
     /// The rank that sends it.
     pub rank: u32,
+    /// The number of the datagram among those of this rank, from 1: an older one is a replay.
+    pub counter: u64,
     pub sign: Sign,
     /// `true` if the job is at its end: every rank that reads it leaves.
     pub ends_job: bool,
 }
 
 impl Word {
-    /// Returns the datagram of a job with this token.
-    pub fn encode(&self, token: &[u8; TOKEN_BYTES]) -> [u8; WORD_BYTES] {
+    /// Returns the datagram of a job with this secret.
+    pub fn encode(&self, secret: &SipHasher24) -> [u8; WORD_BYTES] {
         let sign = &self.sign;
         let flags = [
-            (sign.waits, WAITS),
-            (sign.sends, SENDS),
-            (sign.is_busy, BUSY),
-            (sign.is_traced, TRACED),
-            (sign.has_ended, ENDED),
-            (self.ends_job, ENDS_JOB),
+            sign.waits,
+            sign.sends,
+            sign.is_busy,
+            sign.is_traced,
+            sign.has_ended,
+            self.ends_job,
         ];
-        let flags = flags
-            .iter()
-            .filter(|(is_set, _)| *is_set)
-            .fold(sign.phase as u32, |all, (_, flag)| all | flag);
+        let flags = flags.iter().rev();
+        let flags = flags.fold(0, |all, &flag| all << 1 | u32::from(flag));
+        let numbers = [
+            self.counter,
+            self.rank.into(),
+            u64::from(sign.phase as u32 | flags << PHASE_BITS),
+            sign.step.into(),
+            sign.steps.into(),
+            sign.quiet_s.to_bits(),
+            sign.patience_s.to_bits(),
+            sign.bound_s.to_bits(),
+            sign.step_s.to_bits(),
+        ];
         let mut bytes = [0; WORD_BYTES];
-        let (start, rest) = bytes.split_at_mut(TOKEN_BYTES);
-        start.copy_from_slice(token);
-        let (words, numbers) = rest.split_at_mut(4 * 4);
-        let values = [self.rank, flags, sign.step, sign.steps];
-        for (place, value) in words.chunks_exact_mut(4).zip(values) {
-            place.copy_from_slice(&value.to_le_bytes());
+        for (place, number) in bytes.as_chunks_mut().0.iter_mut().zip(numbers) {
+            *place = number.to_le_bytes();
         }
-        let values = [sign.quiet_s, sign.patience_s, sign.bound_s, sign.step_s];
-        for (place, value) in numbers.chunks_exact_mut(8).zip(values) {
-            place.copy_from_slice(&value.to_le_bytes());
-        }
+        let (text, code) = bytes.split_at_mut(WORD_BYTES - 8);
+        code.copy_from_slice(&secret.hash(text).to_le_bytes());
         bytes
     }
 
-    /// Reads a datagram; `None` if it is not one of a job with this token.
-    pub fn decode(bytes: &[u8], token: &[u8; TOKEN_BYTES]) -> Option<Self> {
+    /// Reads a datagram; `None` if it is not one of a job with this secret.
+    pub fn decode(bytes: &[u8], secret: &SipHasher24) -> Option<Self> {
         let bytes: &[u8; WORD_BYTES] = bytes.try_into().ok()?;
-        let rest = bytes.strip_prefix(token)?;
-        let (words, numbers) = rest.split_at_checked(4 * 4)?;
-        let mut words = words
-            .chunks_exact(4)
-            .filter_map(|bytes| bytes.try_into().ok().map(u32::from_le_bytes));
-        let [rank, flags, step, steps] = std::array::from_fn(|_| words.next().unwrap_or(0));
-        let mut numbers = numbers
-            .chunks_exact(8)
-            .filter_map(|bytes| bytes.try_into().ok().map(f64::from_le_bytes));
-        let [quiet_s, patience_s, bound_s, step_s] =
-            std::array::from_fn(|_| numbers.next().unwrap_or(0.0));
+        let (numbers, _) = bytes.as_chunks();
+        let numbers: [u64; 10] = std::array::from_fn(|at| u64::from_le_bytes(numbers[at]));
+        let [counter, small @ .., quiet, patience, bound, mean, code] = numbers;
+        if code != secret.hash(&bytes[..WORD_BYTES - 8]) {
+            return None;
+        }
+        let [rank, kind, step, steps] = small.map(|number| number as u32);
+        let [waits, sends, is_busy, is_traced, has_ended, ends_job] =
+            std::array::from_fn(|flag| kind >> PHASE_BITS >> flag & 1 == 1);
         let sign = Sign {
-            phase: RankPhase::from_repr(flags & (WAITS - 1))?,
+            phase: RankPhase::from_repr(kind & ((1 << PHASE_BITS) - 1))?,
             step,
             steps,
-            waits: flags & WAITS != 0,
-            sends: flags & SENDS != 0,
-            is_busy: flags & BUSY != 0,
-            is_traced: flags & TRACED != 0,
-            has_ended: flags & ENDED != 0,
-            quiet_s,
-            patience_s,
-            bound_s,
-            step_s,
+            waits,
+            sends,
+            is_busy,
+            is_traced,
+            has_ended,
+            quiet_s: f64::from_bits(quiet),
+            patience_s: f64::from_bits(patience),
+            bound_s: f64::from_bits(bound),
+            step_s: f64::from_bits(mean),
         };
         Some(Self {
             rank,
+            counter,
             sign,
-            ends_job: flags & ENDS_JOB != 0,
+            ends_job,
         })
     }
 }
@@ -136,11 +137,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_is_read_as_it_was_written_by_those_who_know_the_token() {
-        let token = *b"sixteen bytes ..";
+    fn a_word_is_read_as_it_was_written_with_the_secret_alone() {
+        let [secret, other] =
+            [b"sixteen bytes ..", b"another token .."].map(SipHasher24::new_with_key);
         for (number, phase) in (0..).zip(RankPhase::iter()) {
             let word = Word {
                 rank: 70_000 + number,
+                counter: u64::MAX - u64::from(number),
                 sign: Sign {
                     phase,
                     step: number,
@@ -157,10 +160,15 @@ mod tests {
                 },
                 ends_job: number % 7 == 0,
             };
-            let bytes = word.encode(&token);
-            assert_eq!(Word::decode(&bytes, &token), Some(word));
-            assert_eq!(Word::decode(&bytes, b"another token .."), None);
-            assert_eq!(Word::decode(&bytes[..WORD_BYTES - 1], &token), None);
+            let mut bytes = word.encode(&secret);
+            assert_eq!(Word::decode(&bytes, &secret), Some(word));
+            assert_eq!(Word::decode(&bytes, &other), None);
+            assert_eq!(Word::decode(&bytes[..WORD_BYTES - 1], &secret), None);
+            for bit in 0..8 * WORD_BYTES {
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                assert_eq!(Word::decode(&bytes, &secret), None, "bit {bit}");
+                bytes[bit / 8] ^= 1 << (bit % 8);
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The wait for other ranks before they know each other: in the start of MPI, and until all ranks have joined the watch.
 
+use super::cause::describe_state;
 use super::judge::Said;
 use super::process::Sibling;
 use super::pulse::limit_quiet;
@@ -75,11 +76,7 @@ impl StartJudge {
                  or link is gone"
             ),
             [first, ..] => {
-                let how = match first.state {
-                    ProcessState::Traced => "a debugger holds it",
-                    _ => "its process is stopped",
-                };
-                let silent = first.rank;
+                let (silent, how) = (first.rank, describe_state(first.state));
                 format!(
                     "rank {silent} on {host} has not joined the others for {quiet_s:.0} s: it was starting ({how})"
                 )
@@ -90,24 +87,13 @@ impl StartJudge {
 
 #[cfg(test)]
 mod tests {
-    use super::super::activity::RankPhase;
-    use super::super::pulse::QUIET_S;
     use super::*;
 
     fn waiting(quiet_s: f64) -> Sign {
         Sign {
-            phase: RankPhase::Start,
-            step: 0,
-            steps: 0,
             waits: true,
-            sends: false,
-            is_busy: false,
-            is_traced: false,
-            has_ended: false,
             quiet_s,
-            patience_s: QUIET_S,
-            bound_s: 0.0,
-            step_s: 0.0,
+            ..Sign::default()
         }
     }
 

@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::time::{ClockId, clock_gettime};
 
 use super::activity::{Activity, make_waker, wake_watcher};
 use super::channel::{Channel, Endpoint, Peer};
@@ -26,6 +27,8 @@ use crate::output::remove_partial_files;
 const PAUSE: Duration = Duration::from_secs(1);
 /// The same where the phase is a new one. Phases of parts of k may be short.
 const SHORT_PAUSE: Duration = Duration::from_millis(50);
+/// Pauses of the watcher over its CPU time: whatever comes, it costs at most a twentieth of a core.
+const REST: u32 = 19;
 /// Pause between the last line and the end of this process, which ends the job: a launcher has to pass the line on.
 const LAST_LINE: Duration = Duration::from_millis(300);
 /// The same for ranks that are told of the end.
@@ -67,7 +70,6 @@ struct Ranks {
     judge: Judge,
     /// `None` for a single rank, or where no socket can be had.
     channel: Option<Channel>,
-    is_speaker: bool,
     peers: Vec<Peer>,
     deaths: Deaths,
 }
@@ -115,7 +117,8 @@ impl RankWatch {
         comm: &dyn Comm,
         say: fn(&str),
     ) -> Result<Option<Self>, Error> {
-        let endpoint = Endpoint::open();
+        let hosts = comm.gather(&comm.host().to_owned())?;
+        let endpoint = Endpoint::open(hosts.iter().all(|host| *host == hosts[0]));
         let me = comm.rank();
         let own = watch.as_ref().map(|_| endpoint.describe(comm.host()));
         let peers = comm.gather(&own)?;
@@ -128,13 +131,12 @@ impl RankWatch {
         let (Some(watch), Some(peers)) = (watch, peers) else {
             return Ok(None);
         };
-        let hosts: Vec<String> = peers.iter().map(|peer| peer.host.clone()).collect();
         let speakers = choose_speakers(&hosts);
-        let channel = match comm.size() {
+        let mut channel = match comm.size() {
             1 => None,
             _ => endpoint.join(&peers, me, &speakers),
         };
-        if let Some(channel) = &channel {
+        if let Some(channel) = &mut channel {
             // The first sign comes from here: a rank may stop before its watcher has looked.
             channel.send_once(
                 &Pulse::default().beat(0.0, Activity::read(), measure_work),
@@ -145,7 +147,6 @@ impl RankWatch {
             me,
             judge: Judge::new(&hosts, me, watch.settings.timeout_s),
             channel,
-            is_speaker: speakers.contains(&me),
             deaths: Deaths::watch(&peers, me),
             peers,
         };
@@ -186,7 +187,12 @@ struct Watcher {
 impl Watcher {
     fn run(mut self) {
         let mut last = Instant::now();
+        let mut used = Duration::ZERO;
         loop {
+            let now = clock_gettime(ClockId::ThreadCPUTime);
+            let now = Duration::try_from(now).unwrap_or(used);
+            std::thread::sleep(REST * now.saturating_sub(used));
+            used = now;
             self.sleep(self.pause().saturating_sub(last.elapsed()));
             if let Some(ranks) = lock(&self.shared.joined).take() {
                 self.ranks = Some(ranks);
@@ -216,26 +222,16 @@ impl Watcher {
 
     /// Sleeps until this time is over, a datagram comes, a rank of this host dies or this one wakes the watcher.
     fn sleep(&self, time: Duration) {
-        let time = Timespec {
-            tv_sec: time.as_secs().cast_signed(),
-            tv_nsec: time.subsec_nanos().into(),
-        };
-        let events = self.ranks.iter().flat_map(
-            |Ranks {
-                 channel, deaths, ..
-             }| {
-                channel
-                    .iter()
-                    .map(Channel::socket)
-                    .chain(deaths.descriptors())
-            },
-        );
+        let events = self.ranks.iter().flat_map(|ranks| {
+            let sockets = ranks.channel.iter().map(Channel::socket);
+            sockets.chain(ranks.deaths.descriptors())
+        });
         let mut events: Vec<_> = std::iter::once(self.waker)
             .chain(events)
             .map(|event| PollFd::from_borrowed_fd(event, PollFlags::IN))
             .collect();
         // An interrupted sleep is a short one.
-        let _ = poll(&mut events, Some(&time));
+        let _ = poll(&mut events, Timespec::try_from(time).ok().as_ref());
         let _ = rustix::io::read(self.waker, &mut [0; 8]);
     }
 
@@ -263,11 +259,14 @@ impl Watcher {
         let Some(channel) = &mut ranks.channel else {
             return;
         };
-        while let Some(word) = channel.receive(self.sign.as_ref(), ranks.is_speaker) {
+        for word in channel.receive(self.sign.as_ref()) {
+            let rank = word.rank as usize;
             if word.ends_job {
-                end_process(self.settings, TOLD_END);
+                let (me, host) = (ranks.me, &ranks.peers[rank].host);
+                let line = format!("rank {me} ends, since rank {rank} on {host} ends the job");
+                end_process(self.settings, TOLD_END, &line);
             }
-            ranks.judge.hear(word.rank as usize, word.sign);
+            ranks.judge.hear(rank, word.sign);
         }
     }
 
@@ -291,43 +290,45 @@ impl Watcher {
         said.into_iter().for_each(|said| self.say(said));
     }
 
-    fn say(&self, said: Said) {
+    fn say(&mut self, said: Said) {
         match said {
             Said::Line(line) => (self.settings.say)(&line),
             Said::End(line) => {
                 if !line.is_empty() {
                     (self.settings.say)(&line);
                 }
-                let channel = self.ranks.as_ref().and_then(|ranks| ranks.channel.as_ref());
+                let channel = self.ranks.as_mut().and_then(|ranks| ranks.channel.as_mut());
                 if let (Some(channel), Some(sign)) = (channel, &self.sign) {
                     channel.send_once(sign, true);
                 }
-                end_process(self.settings, LAST_LINE);
+                end_process(self.settings, LAST_LINE, "");
             }
         }
     }
 
     /// Tells the other ranks that this one is watched no longer.
     fn take_leave(&mut self) {
-        let channel = self.ranks.as_ref().and_then(|ranks| ranks.channel.as_ref());
+        let channel = self.ranks.as_mut().and_then(|ranks| ranks.channel.as_mut());
         if let Some(channel) = channel {
-            let sign = self.pulse.beat(0.0, Activity::read(), measure_work);
             let ended = Sign {
                 has_ended: true,
-                ..sign
+                ..self.pulse.beat(0.0, Activity::read(), measure_work)
             };
             channel.send_once(&ended, false);
         }
     }
 }
 
-/// Ends this process after a pause, in which its incomplete files are removed.
-fn end_process(settings: WatchSettings, pause: Duration) {
+/// Ends this process after a pause, in which its incomplete files are removed, with a line if a launcher has not ended it by then.
+fn end_process(settings: WatchSettings, pause: Duration, line: &str) {
     // Another thread removes them: their file system may be the cause of the standstill.
     let _ = std::thread::Builder::new()
         .stack_size(STACK_BYTES)
         .spawn(remove_partial_files);
     std::thread::sleep(pause);
+    if !line.is_empty() {
+        (settings.say)(line);
+    }
     (settings.end)();
 }
 

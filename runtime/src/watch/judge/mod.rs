@@ -89,11 +89,9 @@ impl Judge {
 
     /// Returns `true` if a rank has ended its work, or if this one ends its own.
     pub fn has_ended(&self, rank: usize) -> bool {
-        let is_over = |rank: usize| {
-            let sign = self.ranks[rank].sign;
-            sign.is_some_and(|sign| sign.has_ended || sign.phase == RankPhase::End)
-        };
-        is_over(rank) || is_over(self.me)
+        let signs = [rank, self.me].map(|rank| self.ranks[rank].sign);
+        let mut known = signs.into_iter().flatten();
+        known.any(|sign| sign.has_ended || sign.phase == RankPhase::End)
     }
 
     /// Lets time pass, and returns what is to be said. `look` tells the state of the process of a rank.
@@ -105,11 +103,7 @@ impl Judge {
         self.now_s += seconds.min(LONGEST_PAUSE_S);
         let cause = self.find_cause(look);
         let cause = cause.filter(|cause| self.may_speak(cause.kind));
-        let mut said: Vec<Said> = self
-            .tell_unheard(look)
-            .map(Said::Line)
-            .into_iter()
-            .collect();
+        let mut said = Vec::from_iter(self.tell_unheard(look).map(Said::Line));
         let is_over = self
             .named
             .as_ref()
@@ -266,13 +260,12 @@ impl Judge {
         if !alive.iter().all(|(_, sign)| sign.waits) {
             return None;
         }
-        let times = alive.iter().map(|(rank, sign)| self.quiet_s(*rank, sign));
-        let stands_s = times.fold(f64::INFINITY, f64::min);
-        let longest = |a: &&(usize, Sign), b: &&(usize, Sign)| {
-            let quiet_s = |seen: &(usize, Sign)| self.quiet_s(seen.0, &seen.1);
-            quiet_s(a).total_cmp(&quiet_s(b))
-        };
-        let (rank, _) = *alive.iter().max_by(longest)?;
+        let quiet = alive
+            .iter()
+            .map(|(rank, sign)| (self.quiet_s(*rank, sign), *rank));
+        let mut quiet: Vec<_> = quiet.collect();
+        quiet.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let ((stands_s, _), (_, rank)) = (*quiet.first()?, *quiet.last()?);
         let mut held = self.list_unheard();
         let hears_all = held.is_empty() && self.speakers.contains(&self.me);
         held.retain(|&rank| look(rank) != ProcessState::Unknown);

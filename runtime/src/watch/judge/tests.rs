@@ -7,14 +7,10 @@ fn sign(waits: bool, quiet_s: f64) -> Sign {
         step: 41,
         steps: 96,
         waits,
-        sends: false,
-        is_busy: false,
-        is_traced: false,
-        has_ended: false,
         quiet_s,
         patience_s: QUIET_S,
-        bound_s: 0.0,
         step_s: 0.25,
+        ..Sign::default()
     }
 }
 
@@ -94,6 +90,19 @@ impl Job {
     }
 }
 
+/// Returns `true` if one of the lines starts so.
+fn has(said: &[(usize, String)], start: &str) -> bool {
+    said.iter().any(|(_, line)| line.starts_with(start))
+}
+
+/// Checks that one line was said, by this rank, with this start.
+fn check_only(said: &[(usize, String)], by: usize, start: &str) {
+    assert!(
+        said.len() == 1 && said[0].0 == by && has(said, start),
+        "{said:?}"
+    );
+}
+
 #[test]
 fn a_stopped_rank_is_named_and_its_victims_are_not() {
     let mut job = Job::new(&["a", "b", "b"], &[0, 1, 2], 600.0);
@@ -142,12 +151,10 @@ fn the_ranks_of_a_host_that_is_gone_are_named_together() {
         job.set(rank, None);
     }
     let said = job.wait_but(&[1, 2, 3, 4, 5]).pass(12).take_said();
-    assert_eq!(said.len(), 1, "{said:?}");
-    assert!(
-        said[0]
-            .1
-            .starts_with("ranks 1, 2, 3 and 2 others on b have been silent for"),
-        "{said:?}"
+    check_only(
+        &said,
+        0,
+        "ranks 1, 2, 3 and 2 others on b have been silent for",
     );
 }
 
@@ -155,20 +162,10 @@ fn the_ranks_of_a_host_that_is_gone_are_named_together() {
 fn a_deputy_on_another_host_speaks_for_a_silent_head() {
     let mut job = Job::new(&["a", "a", "b", "b"], &[0, 1, 2, 3], 30.0);
     let said = job.pass(5).set(0, None).wait_but(&[0]).pass(12).take_said();
-    assert_eq!(said.len(), 1, "{said:?}");
-    assert_eq!(said[0].0, 2);
-    assert!(
-        said[0]
-            .1
-            .starts_with("rank 0 on a has been silent for 10 s"),
-        "{said:?}"
-    );
+    check_only(&said, 2, "rank 0 on a has been silent for 10 s");
     let said = job.pass(20).take_said();
-    assert!(
-        said.iter()
-            .any(|(me, line)| *me == 2 && line.starts_with("END rank 0")),
-        "{said:?}"
-    );
+    assert!(has(&said, "END rank 0"), "{said:?}");
+    assert!(said.iter().all(|(me, _)| *me == 2), "{said:?}");
     // If the deputy is lost too, the first rank of each host speaks, about those that it has heard.
     let mut job = Job::new(&["a", "a", "b", "b", "b"], &[0, 1, 2, 3, 4], f64::INFINITY);
     job.pass(5).set(0, None).set(2, None).wait_but(&[0, 2]);
@@ -176,9 +173,7 @@ fn a_deputy_on_another_host_speaks_for_a_silent_head() {
     let speakers: Vec<_> = said.iter().map(|(me, _)| *me).collect();
     assert_eq!(speakers, [1, 3], "{said:?}");
     assert!(
-        said[0]
-            .1
-            .starts_with("ranks 0 and 2 on a and b have been silent"),
+        has(&said[..1], "ranks 0 and 2 on a and b have been silent"),
         "{said:?}"
     );
 }
@@ -194,11 +189,8 @@ fn a_rank_that_computes_without_end_is_named_and_ended() {
                 uses no processor)";
     assert_eq!(job.take_said(), [(0, line.to_owned())]);
     let said = job.pass(60).take_said();
-    assert!(
-        said.iter()
-            .any(|(me, line)| *me == 0 && line.starts_with("END rank 1")),
-        "{said:?}"
-    );
+    assert!(has(&said, "END rank 1"), "{said:?}");
+    assert!(said.iter().all(|(me, _)| *me == 0), "{said:?}");
 }
 
 #[test]
@@ -214,22 +206,17 @@ fn a_rank_that_may_take_long_is_not_named_and_one_of_unknown_length_is_not_ended
     assert_eq!(job.pass(90).take_said(), []);
     let said = job.pass(1000).take_said();
     assert!(!said.is_empty());
-    assert!(
-        said.iter().all(|(_, line)| !line.starts_with("END")),
-        "{said:?}"
-    );
+    assert!(!has(&said, "END"), "{said:?}");
 }
 
 #[test]
 fn ranks_that_all_wait_are_a_standstill_unless_bytes_travel() {
     let mut job = Job::new(&["a", "b"], &[0, 1], 80.0);
     let said = job.pass(5).wait_but(&[]).pass(12).take_said();
-    assert_eq!(said.len(), 1, "{said:?}");
-    assert!(
-        said[0]
-            .1
-            .starts_with("all ranks have waited for messages for 10 s: rank "),
-        "{said:?}"
+    check_only(
+        &said,
+        0,
+        "all ranks have waited for messages for 10 s: rank ",
     );
     job.set(0, Some(sign(false, 0.0)))
         .set(1, Some(sign(true, 0.0)));
@@ -245,11 +232,7 @@ fn ranks_that_all_wait_are_a_standstill_unless_bytes_travel() {
     assert_eq!(job.pass(50).take_said(), []);
     assert_eq!(job.pass(15).take_said().len(), 1);
     let said = job.pass(20).take_said();
-    assert!(
-        said.iter()
-            .any(|(_, line)| line.starts_with("END all ranks")),
-        "{said:?}"
-    );
+    assert!(has(&said, "END all ranks"), "{said:?}");
 }
 
 #[test]
@@ -292,10 +275,7 @@ fn a_rank_that_stays_silent_does_not_go_on_when_others_do() {
     assert_eq!(job.pass(6).take_said().len(), 1);
     job.set(1, Some(sign(true, 0.0)));
     let said = job.pass(1).take_said();
-    assert!(
-        said[0].1.starts_with("rank 1 on b goes on after "),
-        "{said:?}"
-    );
+    assert!(has(&said[..1], "rank 1 on b goes on after "), "{said:?}");
 }
 
 #[test]
@@ -327,10 +307,7 @@ fn nothing_ends_under_a_debugger() {
         job.pass(1).wait_but(&[1]).set(2, Some(traced)).set(1, None);
         let said = job.pass(100).take_said();
         assert!(!said.is_empty());
-        assert!(
-            said.iter().all(|(_, line)| !line.starts_with("END")),
-            "{said:?}"
-        );
+        assert!(!has(&said, "END"), "{said:?}");
     }
 }
 
@@ -388,10 +365,7 @@ fn a_rank_that_was_never_heard_is_told_once_and_is_not_taken_for_a_silent_one() 
     // Ranks that are heard are judged as before.
     let said = job.set(1, None).pass(80).take_said();
     for start in ["rank 1 on b has been silent for 10 s", "END rank 1 on b"] {
-        assert!(
-            said.iter().any(|(_, line)| line.starts_with(start)),
-            "{said:?}"
-        );
+        assert!(has(&said, start), "{said:?}");
     }
 }
 
@@ -402,11 +376,7 @@ fn a_stopped_process_of_this_host_is_named_although_it_was_never_heard() {
     let said = job.set(1, None).wait_but(&[1]).pass(35).take_said();
     let line = "the other ranks have waited for 10 s, and rank 1 on a gave no sign since the start (its process is stopped)";
     assert_eq!(said[0].1, line);
-    assert!(
-        said.iter()
-            .any(|(_, line)| line.starts_with("END the other ranks")),
-        "{said:?}"
-    );
+    assert!(has(&said, "END the other ranks"), "{said:?}");
 }
 
 #[test]
@@ -414,9 +384,7 @@ fn a_short_timeout_names_and_ends_at_once() {
     let mut job = Job::new(&["a", "b"], &[0], 4.0);
     let said = job.pass(5).set(1, None).wait_but(&[1]).pass(6).take_said();
     assert!(
-        said[0]
-            .1
-            .starts_with("END rank 1 on b has been silent for 4 s"),
+        has(&said[..1], "END rank 1 on b has been silent for 4 s"),
         "{said:?}"
     );
     assert!(
