@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::path::Path;
 
 use isochron_core::ErrorClass;
+use isochron_devices::internal::failed_status;
 use isochron_hierarchy::printable::show_path;
 use isochron_hierarchy::problem::ProblemError;
 
@@ -34,7 +35,7 @@ impl Failure {
     pub fn run(message: impl ToString) -> Self {
         Self {
             message: message.to_string(),
-            status: 1,
+            status: failed_status(),
         }
     }
 

@@ -11,10 +11,10 @@ use isochron_core::Error;
 use isochron_core::comm::{Comm, Settings, agree_on_settings};
 use isochron_core::store::STORE_VARIABLE;
 
-use crate::CliArguments;
 use crate::failure::Failure;
 use crate::log;
 use crate::watch::WatchArguments;
+use crate::{CliArguments, Subcommands};
 
 /// Options that describe a node and not the job: unlike nodes may need unlike values.
 const OF_A_NODE: [&str; 2] = ["--blas", "--group"];
@@ -81,6 +81,12 @@ impl Launch {
     /// Returns how the ranks are watched, if the command is one of the whole job.
     pub fn find_watch(&self) -> Option<WatchArguments> {
         self.arguments.as_ref().ok()?.command.find_watch()
+    }
+
+    /// Returns `true` if the command is `isochron health`, whose status 1 tells of a slow device.
+    pub fn is_health(&self) -> bool {
+        let command = self.arguments.as_ref().map(|arguments| &arguments.command);
+        matches!(command, Ok(Subcommands::Health(_)))
     }
 
     /// Returns `true` if the command is one of all ranks of a job, which help and a mistake are not.

@@ -53,7 +53,9 @@ use isochron_core::comm::{Comm, LocalComm, agree};
 pub use isochron_core::internal::obey_tests;
 use isochron_core::internal::watch::{RankPhase, RankWatch, Wait, describe_phase, enter};
 use isochron_core::internal::{Standing, find_standing, has_other_ranks, launched_rank};
-use isochron_devices::internal::{ExitWatch, own_libraries, prepare_heap, watch_exit};
+use isochron_devices::internal::{
+    ExitWatch, own_libraries, prepare_heap, set_failed_status, watch_exit,
+};
 pub use isochron_devices::internal::{ReportingHeap, end_at_once};
 use isochron_devices::kernel;
 use isochron_hierarchy::printable::show_text;
@@ -90,6 +92,9 @@ struct CliArguments {
 #[derive(Subcommand)]
 enum Subcommands {
     /// Multiply matrices: C = alpha*A*B + beta*C, alone or under mpirun
+    ///
+    /// Of the files about a run, --save-plan and --load-plan hold its division, --record and --replay the times and
+    /// decisions of a run that learns, --trace its course of time to look at, and --report its totals for scripts.
     Mxm(Box<mxm::MxmArguments>),
     /// Check that a result file holds what the run of a report has computed
     Check(check::CheckArguments),
@@ -137,6 +142,9 @@ pub fn run(connect: fn() -> Result<Arc<dyn Comm>, Error>, prepare: fn()) -> Exit
         return ExitCode::from(status);
     }
     let launch = Launch::of_process(Instant::now());
+    if launch.is_health() {
+        set_failed_status(health::FAILED);
+    }
     own_libraries();
     prepare_heap(launched_rank());
     // A write beyond `ulimit -f` then fails, and does not end the process. Without it there is less to say about the end.
@@ -245,7 +253,7 @@ impl Subcommands {
         match self {
             Self::Mxm(arguments) => Some(arguments.watch),
             Self::Measure(arguments) => Some(arguments.watch),
-            Self::Health(arguments) => Some(arguments.watch),
+            Self::Health(arguments) => Some(arguments.watch()),
             Self::Balance(arguments) => Some(arguments.watch),
             Self::App(command) => Some(command.watch()),
             Self::Topology(arguments) => arguments.is_of_job().then_some(WatchArguments::DEFAULT),

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use isochron_core::internal::watch::{RankPhase, RankWatch, WatchSettings, enter};
+use isochron_devices::internal::failed_status;
 use signal_hook::low_level;
 
 use crate::numbers::parse_positive;
@@ -10,12 +11,18 @@ use crate::output::note;
 /// Seconds of standstill after which a job ends, if no option says otherwise.
 const TIMEOUT_S: f64 = 600.0;
 
+/// Least seconds of standstill after which a check ends: libraries and devices take their time to start.
+const LEAST_CHECK_S: f64 = 30.0;
+
 /// The end of a job that stands still.
 #[derive(Args, Clone, Copy)]
 pub struct WatchArguments {
     /// Seconds without progress of the job after which it is ended, or none; never under a debugger
     #[arg(long, value_name = "S", value_parser = parse_timeout, default_value_t = TIMEOUT_S)]
     stall_timeout: f64,
+    /// The seconds that a check may take.
+    #[arg(skip)]
+    check_s: Option<f64>,
 }
 
 /// Reads seconds; infinitely many for `none`.
@@ -33,14 +40,25 @@ impl WatchArguments {
     /// The arguments of a command without the option.
     pub const DEFAULT: Self = Self {
         stall_timeout: TIMEOUT_S,
+        check_s: None,
     };
+
+    /// Returns the arguments of a check of so many seconds, which does not stand still for longer.
+    pub fn of_check(self, seconds: f64) -> Self {
+        Self {
+            check_s: Some(seconds),
+            ..self
+        }
+    }
 
     /// Starts to watch this rank.
     pub fn start(self) -> Option<RankWatch> {
+        let check_s = self.check_s.map(|seconds| seconds.max(LEAST_CHECK_S));
         let watch = RankWatch::start(WatchSettings {
             timeout_s: self.stall_timeout,
             say: note,
-            end: || low_level::exit(1),
+            joined_timeout_s: self.stall_timeout.min(check_s.unwrap_or(f64::INFINITY)),
+            end: || low_level::exit(failed_status().into()),
         });
         enter(RankPhase::Start);
         watch

@@ -22,7 +22,7 @@ pub use crate::node::host_cores::{HostCores, deal_by_distance, reserve_hosts};
 pub use crate::node::host_share::HostScope;
 pub use crate::node::load::Load;
 pub use crate::node::rank_gpu::RankGpu;
-pub use crate::node::setup::{FoundHost, HostFacts, RankHost, RankNode, Told};
+pub use crate::node::setup::{FoundHost, HostFacts, RankHost, RankNode, SharedHost, Told};
 pub use crate::node::share::share_cores;
 pub use crate::node::spec::{Cores, DeviceSpec, NodeSpec, SavedModel, check_name};
 pub use crate::node::workers::found_devices;
@@ -31,7 +31,9 @@ pub use crate::host::operation::{Operation, OperationsSeen, read_operations};
 // For the command and for benchmarks, whose process is theirs alone.
 pub use crate::blas::cblas::own_libraries;
 pub use crate::host::heap::{ReportingHeap, prepare_heap};
-pub use crate::host::process::{ExitWatch, end_at_once, take_stdout, watch_exit};
+pub use crate::host::process::{
+    ExitWatch, end_at_once, failed_status, set_failed_status, take_stdout, watch_exit,
+};
 // For tests and benchmarks.
 pub use crate::cuda::plan::Placement;
 pub use crate::paced::RecordedWorker;

@@ -1,5 +1,7 @@
 //! The devices of the job at work for their check.
 
+use std::time::{Duration, Instant};
+
 use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
 use isochron_core::internal::{
@@ -14,11 +16,12 @@ use isochron_devices::{
 };
 use isochron_hierarchy::health::{CheckedDevice, DeviceRound, Health, HealthRule, RoundRequest};
 use isochron_hierarchy::model::{Fit, Point};
+use isochron_hierarchy::printable::show_name;
 use isochron_hierarchy::times::{Measurement, QUANTILE, Sample, Series, find_median};
 
 use super::sizes::{
-    LargestSides, SIZES, UpdateShape, count_repetitions, find_side, is_sampled, limit_update_s,
-    shape_updates,
+    LargestSides, SIZES, UpdateShape, count_repetitions, find_side, is_sampled, judge_class_s,
+    limit_update_s, shape_updates,
 };
 use crate::failure::Failure;
 use crate::lines::count;
@@ -62,6 +65,10 @@ pub struct HealthDevices {
     turns: Vec<Option<usize>>,
     /// `true` if there is a device with its own memory.
     has_transfers: bool,
+    /// The end of the seconds for the check: no measurement begins later.
+    deadline: Instant,
+    /// The device that took longest while sizes were chosen, by the time of its class.
+    slowest: usize,
     /// The reason why a device of this rank computes no longer.
     failures: Vec<Option<String>>,
     /// The repetitions of each of this rank's devices, by size.
@@ -88,7 +95,7 @@ fn name_model(source: &KeySource) -> String {
 }
 
 impl HealthDevices {
-    /// Finds the devices of all ranks, and the sizes for a check of about these seconds.
+    /// Finds the devices of all ranks, and the sizes for a check of these seconds.
     ///
     /// # Errors
     /// On every rank, when any rank fails.
@@ -96,6 +103,8 @@ impl HealthDevices {
     /// # Collective
     /// All ranks.
     pub fn open(session: Session, comm: &dyn Comm, seconds: f64) -> Result<Self, Failure> {
+        let budget = Duration::try_from_secs_f64(seconds).map_err(Failure::input)?;
+        let deadline = Instant::now() + budget;
         let ranks = comm.gather(&describe_devices(&session))?;
         let mut classes: Vec<String> = ranks.iter().flatten().map(name_model).collect();
         classes.sort_unstable();
@@ -139,6 +148,8 @@ impl HealthDevices {
             sides: Vec::new(),
             turns,
             has_transfers: devices.iter().any(has_own_memory),
+            deadline,
+            slowest: 0,
             failures: vec![None; own],
             kept: vec![vec![None; SIZES]; own],
             rounds: Vec::new(),
@@ -160,7 +171,7 @@ impl HealthDevices {
                 Ok(found) => {
                     let times_s = found.iter().map(|found| find_time_s(found.as_ref()));
                     let all_s = comm.gather(&times_s.collect::<Vec<_>>())?.concat();
-                    if !largest.observe(&self.list_class_times_s(&all_s)) {
+                    if !largest.observe(&self.judge_classes(&all_s)) {
                         self.sides.clone_from(&largest.sides);
                         return Ok(());
                     }
@@ -175,16 +186,42 @@ impl HealthDevices {
         }
     }
 
-    /// Returns the median time of each class.
-    fn list_class_times_s(&self, all_s: &[Option<f64>]) -> Vec<Option<f64>> {
+    /// Returns the time of each class by which its side is chosen, and keeps the slowest device.
+    fn judge_classes(&mut self, all_s: &[Option<f64>]) -> Vec<Option<f64>> {
+        let mut most = 0.0;
         let classes = 0..self.classes.len();
-        let medians = classes.map(|class| {
-            let devices = self.devices.iter().zip(all_s);
-            let members = devices.filter(|(device, _)| device.class == class);
-            let times_s: Vec<f64> = members.filter_map(|(_, time_s)| *time_s).collect();
-            (!times_s.is_empty()).then(|| find_median(&times_s))
+        let times = classes.map(|class| {
+            let devices = self.devices.iter().zip(all_s).enumerate();
+            let members = devices.filter(|(_, (device, _))| device.class == class);
+            let members: Vec<(usize, f64)> = members
+                .filter_map(|(index, (_, time_s))| Some((index, (*time_s)?)))
+                .collect();
+            let times_s: Vec<f64> = members.iter().map(|(_, time_s)| *time_s).collect();
+            let (slowest, longest_s) = *members.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+            let usual_s = find_median(&times_s);
+            if longest_s > most * usual_s {
+                (self.slowest, most) = (slowest, longest_s / usual_s);
+            }
+            Some(judge_class_s(usual_s, longest_s))
         });
-        medians.collect()
+        times.collect()
+    }
+
+    /// Returns `true` once the seconds for the check are over.
+    pub fn is_over(&self) -> bool {
+        Instant::now() >= self.deadline
+    }
+
+    /// Describes a check that its seconds have cut off.
+    pub fn describe_cut(&self, seconds: f64) -> String {
+        let JobDevice { rank, source, .. } = &self.devices[self.slowest];
+        let done = count(self.rounds.len() as u64, "round");
+        format!(
+            "the check was cut off after {seconds} s, in which {done} began; {} of rank {rank} on {} takes longest: give it more \
+             --seconds",
+            show_name(&source.device.name),
+            show_name(&source.place)
+        )
     }
 
     /// Shapes the updates of a rank's devices at a size.
@@ -295,6 +332,9 @@ impl HealthDevices {
         depth: Depth,
         repetitions: usize,
     ) -> Result<Vec<Option<Measurement>>, Error> {
+        if self.share_end(comm)? {
+            return Ok(vec![None; shape.columns.len()]);
+        }
         let columns = self.leave_out_failed(&shape.columns);
         prepare_updates(
             &mut self.session,
@@ -322,6 +362,9 @@ impl HealthDevices {
         let depth = Depth::endless(self.work.width);
         let mut alone = vec![None; shape.columns.len()];
         for turn in self.turns.clone() {
+            if self.share_end(comm)? {
+                break;
+            }
             let mut columns = self.leave_out_failed(&shape.columns);
             for (device, columns) in columns.iter_mut().enumerate() {
                 if Some(device) != turn {
@@ -358,6 +401,7 @@ impl HealthDevices {
         repetitions: usize,
         in_step: &mut dyn FnMut(bool) -> bool,
     ) -> Result<Vec<Option<Measurement>>, Error> {
+        let deadline = self.deadline;
         let mut asked = 0;
         let found = measure_team(
             self.session.team(),
@@ -368,7 +412,8 @@ impl HealthDevices {
             &mut self.operands,
             &mut |_| {
                 asked += 1;
-                in_step(asked <= repetitions)
+                let is_over = asked > 1 && Instant::now() >= deadline;
+                in_step(asked <= repetitions && !is_over)
             },
         );
         match found {
@@ -388,6 +433,14 @@ impl HealthDevices {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Shares whether the seconds for the check are over on the head rank.
+    ///
+    /// # Collective
+    /// All ranks.
+    fn share_end(&self, comm: &dyn Comm) -> Result<bool, Error> {
+        comm.share(0, (comm.rank() == 0).then(|| self.is_over()))
     }
 
     fn leave_out_failed(&self, columns: &[usize]) -> Vec<usize> {

@@ -201,15 +201,19 @@ impl CheckedDeviceDocument {
             }
             (Health::Slow, Some(cause)) => {
                 let percent = 100.0 * self.speed.unwrap_or(0.0);
+                let digits = usize::from(percent < 1.0);
                 let facts: String = self.facts.iter().map(|fact| format!(", {fact}")).collect();
                 let than = match self.compared_with {
                     ComparedWith::History => "of earlier",
                     _ => "of its class",
                 };
                 format!(
-                    "{name} at {percent:.0} % {than}: {}{facts}",
+                    "{name} at {percent:.digits$} % {than}: {}{facts}",
                     describe_cause(cause)
                 )
+            }
+            _ if self.compared_with != ComparedWith::Nothing => {
+                format!("{name}: the check was cut off before it was compared")
             }
             _ => format!("{name}: no class of its model and no history"),
         }
@@ -248,7 +252,10 @@ fn describe_job(health: Health, devices: &[CheckedDeviceDocument]) -> String {
         .iter()
         .filter(|device| device.health != Health::Healthy)
         .collect();
-    unwell.sort_by_key(|device| std::cmp::Reverse(device.health));
+    unwell.sort_by(|a, b| {
+        let speed = |device: &CheckedDeviceDocument| device.speed.unwrap_or(1.0);
+        b.health.cmp(&a.health).then(speed(a).total_cmp(&speed(b)))
+    });
     let named = unwell.iter().take(NAMED).map(|device| device.describe());
     let named = named.collect::<Vec<String>>().join("; ");
     match unwell.len().saturating_sub(NAMED) {
@@ -354,7 +361,11 @@ mod tests {
             limits: String::new(),
             health,
             cause,
-            compared_with: ComparedWith::Class,
+            compared_with: if health == Health::Unknown {
+                ComparedWith::Nothing
+            } else {
+                ComparedWith::Class
+            },
             speed: cause.map(|_| 0.512),
             found_from: Some(0.05),
             facts: cause

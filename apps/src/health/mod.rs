@@ -10,6 +10,7 @@ use std::sync::Arc;
 use clap::{Args, ValueHint};
 use isochron_core::Error;
 use isochron_core::comm::Comm;
+use isochron_core::internal::watch::{RankPhase, enter};
 use isochron_core::store::StoreMode;
 use isochron_devices::blas::BlasChoice;
 use isochron_hierarchy::balance::BalanceStep;
@@ -27,7 +28,7 @@ use devices::HealthDevices;
 use document::HealthDocument;
 
 /// The exit status of a job with a device that failed, and of one that could not be checked.
-const FAILED: u8 = 2;
+pub const FAILED: u8 = 2;
 
 /// The devices, and the time for their measurements.
 #[derive(Args)]
@@ -38,8 +39,8 @@ pub struct HealthArguments {
     #[arg(long, default_value_t = BlasChoice::default())]
     #[arg(value_parser = name_blas(), hide_possible_values = true, value_hint = ValueHint::AnyPath)]
     blas: BlasChoice,
-    /// Seconds that the measurements may take, about; they take half or less if no device is suspicious
-    #[arg(long, value_name = "S", default_value_t = 45.0, value_parser = parse_positive)]
+    /// Seconds that the measurements may take; they take half or less if no device is suspicious
+    #[arg(long, value_name = "S", default_value_t = 45.0, value_parser = parse_seconds)]
     seconds: f64,
     /// Use of the model store: none, read (a device with fewer than three others like it is compared with its earlier
     /// times), or read-write (times of devices that are not slow are added too)
@@ -47,24 +48,31 @@ pub struct HealthArguments {
     #[arg(value_parser = name_all::<StoreMode>(), hide_possible_values = true)]
     store: StoreMode,
     #[command(flatten)]
-    pub watch: WatchArguments,
+    watch: WatchArguments,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-/// Runs the command on every rank; the head rank has an answer. Its exit status is that of the job's health.
-pub fn run(comm: &Arc<dyn Comm>, arguments: &HealthArguments) -> Result<Option<Answer>, Failure> {
-    check_devices(comm, arguments).map_err(|failure| Failure {
-        status: FAILED,
-        ..failure
+/// Reads seconds that have an end.
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    parse_positive(text).and_then(|seconds| {
+        let is_finite = seconds.is_finite();
+        is_finite
+            .then_some(seconds)
+            .ok_or_else(|| "expected a number above 0".to_owned())
     })
 }
 
-fn check_devices(
-    comm: &Arc<dyn Comm>,
-    arguments: &HealthArguments,
-) -> Result<Option<Answer>, Failure> {
+impl HealthArguments {
+    /// Returns how the ranks are watched.
+    pub fn watch(&self) -> WatchArguments {
+        self.watch.of_check(self.seconds)
+    }
+}
+
+/// Runs the command on every rank; the head rank has an answer. Its exit status is that of the job's health.
+pub fn run(comm: &Arc<dyn Comm>, arguments: &HealthArguments) -> Result<Option<Answer>, Failure> {
     let session = arguments
         .node
         .set_up_session()
@@ -76,30 +84,33 @@ fn check_devices(
     let mut devices = HealthDevices::open(session, comm.as_ref(), arguments.seconds)?;
     let mut head =
         (comm.rank() == 0).then(|| HealthCheck::new(HealthRule::default(), devices.list_checked()));
-    while let Some(request) = share_request(comm.as_ref(), head.as_ref())? {
+    // A device that hangs is a standstill, and no work of unknown length.
+    enter(RankPhase::Plan);
+    while let Some(request) = share_request(comm.as_ref(), head.as_ref(), &devices)? {
         progress.show(&describe_progress(request));
         let round = devices.measure_round(comm.as_ref(), request)?;
         if let Some(check) = &mut head {
             check.observe(round);
         }
     }
-    let found = head.as_ref().and_then(|check| match check.step() {
-        BalanceStep::Done(found) => Some(found),
-        BalanceStep::Measure(_) => None,
-    });
+    let found = head.as_ref().map(HealthCheck::judge);
     let health = found
         .as_ref()
         .map(|found| found.iter().map(|device| device.health));
     devices.keep_times(comm.as_ref(), health.map(Iterator::collect))?;
     let failures = devices.gather_failures(comm.as_ref())?;
-    let notices = devices.gather_notices(comm.as_ref())?;
-    let Some(found) = found else {
+    let mut notices = devices.gather_notices(comm.as_ref())?;
+    let (Some(found), Some(check)) = (found, head) else {
         return Ok(None);
     };
+    let is_cut = matches!(check.step(), BalanceStep::Measure(_));
+    if is_cut {
+        notices.push(devices.describe_cut(arguments.seconds));
+    }
     let document = HealthDocument::new(&devices, found, &failures, notices);
     let format = |document: &HealthDocument| document.format(output_width());
     let answer = Answer::new(arguments.json, &document, format)?;
-    Ok(Some(match find_status(document.health()) {
+    Ok(Some(match find_status(document.health(), is_cut) {
         0 => answer,
         status => answer.with_failure(Failure {
             message: String::new(),
@@ -108,19 +119,20 @@ fn check_devices(
     }))
 }
 
-/// Shares the head rank's request for a round; `None` at the end.
+/// Shares the head rank's request for a round; `None` at the end of the check, or of its seconds.
 ///
 /// # Collective
 /// All ranks.
 fn share_request(
     comm: &dyn Comm,
     check: Option<&HealthCheck>,
+    devices: &HealthDevices,
 ) -> Result<Option<RoundRequest>, Error> {
     comm.share(
         0,
         check.map(|check| match check.step() {
-            BalanceStep::Measure(request) => Some(request),
-            BalanceStep::Done(_) => None,
+            BalanceStep::Measure(request) if !devices.is_over() => Some(request),
+            _ => None,
         }),
     )
 }
@@ -135,9 +147,10 @@ fn describe_progress(request: RoundRequest) -> String {
     }
 }
 
-/// Returns the exit status for the health of a job.
-fn find_status(health: Health) -> u8 {
+/// Returns the exit status for the health of a job, whose check may have been cut off.
+fn find_status(health: Health, is_cut: bool) -> u8 {
     match health {
+        Health::Unknown if is_cut => FAILED,
         Health::Healthy => 0,
         Health::Slow => 1,
         Health::Failed => FAILED,

@@ -40,6 +40,15 @@ pub fn limit_update_s(seconds: f64, rounds: usize, turns: usize) -> f64 {
     (UPDATES * seconds / updates).min(LONGEST_S)
 }
 
+/// Ratio of a device's time to that of its class up to which the sizes are those of its class. The budget has room for it.
+const SLOWER: f64 = 2.0;
+
+/// Returns the time of a class by which its largest side is chosen: the usual one, or that of a device so slow that a check
+/// at the usual sizes would take too long.
+pub fn judge_class_s(usual_s: f64, longest_s: f64) -> f64 {
+    usual_s.max(longest_s / SLOWER)
+}
+
 /// The largest side of each class of devices, as long as it is being found.
 #[derive(Debug, Clone)]
 pub struct LargestSides {
@@ -139,6 +148,19 @@ mod tests {
         let mut fast = LargestSides::new(1, 0.1);
         while fast.observe(&[Some(1e-9)]) {}
         assert_eq!(fast.sides, [MOST_SIDE]);
+    }
+
+    #[test]
+    fn a_device_that_is_far_slower_than_its_class_makes_the_sizes_smaller() {
+        for (slower, side) in [(1.0, 2048), (2.0, 2048), (30.0, 512), (1000.0, 128)] {
+            let mut sides = LargestSides::new(1, 0.1);
+            let usual_s = |side: usize| (side * side) as f64 / 1e8;
+            while sides.observe(&[Some(judge_class_s(
+                usual_s(sides.sides[0]),
+                slower * usual_s(sides.sides[0]),
+            ))]) {}
+            assert_eq!(sides.sides, [side], "{slower}");
+        }
     }
 
     #[test]

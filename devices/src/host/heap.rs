@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use libc::{RLIM_INFINITY, RLIMIT_AS, STDERR_FILENO, rlimit};
 
+use super::process::failed_status;
+
 /// Least bytes of a matrix or of the room of a library, whose refusal is an error of all ranks. A smaller piece is one that no code can do without.
 const MATRIX_BYTES: usize = 16 << 20;
 
@@ -84,7 +86,7 @@ fn end_process(bytes: usize) -> ! {
     // SAFETY: the text is valid, and standard error may be closed.
     unsafe {
         libc::write(STDERR_FILENO, text.as_ptr().cast(), text.len());
-        libc::_exit(1)
+        libc::_exit(failed_status().into())
     }
 }
 

@@ -5,18 +5,28 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::process;
 use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use libc::{STDERR_FILENO, STDOUT_FILENO, c_int};
 
-/// Exit status of a process that other code has ended.
-const ENDED_STATUS: c_int = 1;
+/// Exit status of a process that has failed, or that other code has ended.
+static FAILED_STATUS: AtomicU8 = AtomicU8::new(1);
 
 /// The process whose end is watched; 0 for none. A forked child ends as it likes.
 static WATCHED: AtomicU32 = AtomicU32::new(0);
 
 /// Makes the words for an end by other code.
 static DESCRIBE: OnceLock<fn() -> String> = OnceLock::new();
+
+/// Returns the exit status of this process if it fails: 1, unless 1 has another meaning here.
+pub fn failed_status() -> u8 {
+    FAILED_STATUS.load(Ordering::Relaxed)
+}
+
+/// Sets the exit status of this process if it fails.
+pub fn set_failed_status(status: u8) {
+    FAILED_STATUS.store(status, Ordering::Relaxed);
+}
 
 /// Takes standard output away from libraries and kernels: what they write to it from now on goes to standard error. Returns
 /// the output itself, which children do not inherit.
@@ -37,7 +47,7 @@ pub fn take_stdout() -> io::Result<OwnedFd> {
 pub struct ExitWatch(());
 
 /// Watches over ends of the process while the returned value lives: instead of ending with status 0, or by `exit`, it writes the
-/// text that `describe` returns to standard error, and ends with status 1. Only the first `describe` counts.
+/// text that `describe` returns to standard error, and ends with [`failed_status`]. Only the first `describe` counts.
 ///
 /// Calls of `_exit` are seen by programs that replace it by [`end_at_once`].
 pub fn watch_exit(describe: fn() -> String) -> ExitWatch {
@@ -77,7 +87,7 @@ extern "C" fn report_exit() {
     // SAFETY: it writes what C code has left in its buffers, which the end of a process does too.
     unsafe { libc::fflush(ptr::null_mut()) };
     write_reason();
-    end_at_once(ENDED_STATUS)
+    end_at_once(failed_status().into())
 }
 
 fn write_reason() {
@@ -93,7 +103,11 @@ pub fn end_at_once(status: c_int) -> ! {
     if is_refused {
         write_reason();
     }
-    let status = if is_refused { ENDED_STATUS } else { status };
+    let status = if is_refused {
+        failed_status().into()
+    } else {
+        status
+    };
     // SAFETY: the system ends the process in the first call. The second one is for systems without it.
     unsafe {
         #[cfg(target_os = "linux")]

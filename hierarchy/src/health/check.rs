@@ -100,21 +100,38 @@ impl HealthCheck {
 
     /// Returns the next request, or the health of each device.
     pub fn step(&self) -> BalanceStep<RoundRequest, Vec<DeviceHealth>> {
+        match self.find_request() {
+            Some(request) => BalanceStep::Measure(request),
+            None => BalanceStep::Done(self.judge()),
+        }
+    }
+
+    fn find_request(&self) -> Option<RoundRequest> {
         let (done, look) = (self.rounds.len(), self.rule.rounds);
         if done < look {
-            return BalanceStep::Measure(RoundRequest {
-                done,
-                is_alone: false,
-            });
+            let is_alone = false;
+            return Some(RoundRequest { done, is_alone });
         }
         let first = self.look(&self.rounds[..look]);
-        if done < 2 * look {
-            let is_alone = first.has_any(Reference::is_suspicious);
-            if is_alone || first.has_any(Reference::is_noisy) {
-                return BalanceStep::Measure(RoundRequest { done, is_alone });
-            }
-        }
-        let (second, all) = (self.look(&self.rounds[look..]), self.look(&self.rounds));
+        let is_alone = first.has_any(Reference::is_suspicious);
+        let goes_on = done < 2 * look && (is_alone || first.has_any(Reference::is_noisy));
+        goes_on.then_some(RoundRequest { done, is_alone })
+    }
+
+    /// Returns the health of each device by the rounds so far. A check that was cut off finds devices that both halves of its
+    /// rounds show to be slow. After the first look it knows those that are healthy beyond doubt, too.
+    pub fn judge(&self) -> Vec<DeviceHealth> {
+        let (first, second) = self.rounds.split_at(self.rounds.len().div_ceil(2));
+        let (first, second) = (self.look(first), self.look(second));
+        let all = self.look(&self.rounds);
+        let is_whole = self.find_request().is_none();
+        let is_settled = |device| {
+            let is_clear = |it: &Reference<'_>| {
+                !it.is_suspicious(device, &self.rule) && !it.is_noisy(device, &self.rule)
+            };
+            let is_clear = all.refer(device).is_some_and(is_clear);
+            is_whole || self.rounds.len() >= self.rule.rounds && is_clear
+        };
         let found = self.list_devices().map(|device| {
             // A disturbance that lasted for a whole look does not concern the device.
             let is_confirmed = |sign| {
@@ -125,9 +142,9 @@ impl HealthCheck {
             let slowness = all
                 .refer(device)
                 .and_then(|it| it.find_slowness(device, &self.rule, is_confirmed));
-            self.describe(device, &all, slowness)
+            self.describe(device, &all, slowness, is_settled(device))
         });
-        BalanceStep::Done(found.collect())
+        found.collect()
     }
 
     /// Takes in the times of a round, by device; `None` for a device that has failed.
@@ -195,14 +212,20 @@ impl HealthCheck {
         }
     }
 
-    /// Describes a device by a look at all rounds and what was confirmed.
-    fn describe(&self, device: usize, all: &Look<'_>, slowness: Option<Slowness>) -> DeviceHealth {
+    /// Describes a device by a look at all rounds, which may have settled its health, and what was confirmed.
+    fn describe(
+        &self,
+        device: usize,
+        all: &Look<'_>,
+        slowness: Option<Slowness>,
+        is_settled: bool,
+    ) -> DeviceHealth {
         let whole = all.find_whole(device);
         let health = if self.has_failed(device) {
             Health::Failed
         } else if slowness.is_some() {
             Health::Slow
-        } else if whole.is_some() {
+        } else if whole.is_some() && is_settled {
             Health::Healthy
         } else {
             Health::Unknown

@@ -77,6 +77,11 @@ impl Machine {
 
     /// Checks the devices to the end. Returns their health and the number of rounds.
     fn check(&mut self) -> (Vec<DeviceHealth>, usize) {
+        self.check_in(usize::MAX)
+    }
+
+    /// Checks the devices, and cuts the check off after this many rounds.
+    fn check_in(&mut self, most: usize) -> (Vec<DeviceHealth>, usize) {
         let mut check = HealthCheck::new(HealthRule::default(), self.devices.clone());
         let mut of_device = vec![0.0; self.devices.len()];
         let mut of_machine = 0.0;
@@ -84,6 +89,7 @@ impl Machine {
         loop {
             let request = match check.step() {
                 BalanceStep::Done(found) => return (found, rounds),
+                BalanceStep::Measure(_) if rounds == most => return (check.judge(), rounds),
                 BalanceStep::Measure(request) => request,
             };
             // The whole machine becomes hotter, and every device wanders on its own.
@@ -124,6 +130,30 @@ impl Machine {
 
     fn list_health(&mut self) -> Vec<Health> {
         self.check().0.iter().map(|device| device.health).collect()
+    }
+}
+
+#[test]
+fn a_check_that_is_cut_off_finds_a_very_slow_device_and_calls_none_healthy_too_early() {
+    let slow: Slower = |_, _| 30.0;
+    for (most, is_slow) in (0..10).flat_map(|most| [(most, false), (most, true)]) {
+        let last = if is_slow { slow } else { USUAL };
+        let (found, _) = Machine::of_class(5, last).check_in(most);
+        let others = if most < 5 {
+            Health::Unknown
+        } else {
+            Health::Healthy
+        };
+        assert!(
+            found[..4].iter().all(|device| device.health == others),
+            "{most}"
+        );
+        // Two halves of rounds have to show it.
+        let of_last = match most {
+            2.. if is_slow => Health::Slow,
+            _ => others,
+        };
+        assert_eq!(found[4].health, of_last, "{most}");
     }
 }
 

@@ -90,8 +90,7 @@ impl Endpoint {
             Some(bound) if bound.ip().is_loopback() => vec![bound.ip()],
             _ => list_addresses(),
         };
-        let port = bound.map(|bound| bound.port());
-        let on_port = |address| Some(SocketAddr::new(address, port?));
+        let on_port = |address| Some(SocketAddr::new(address, bound?.port()));
         Peer {
             host: host.to_owned(),
             process: std::process::id(),

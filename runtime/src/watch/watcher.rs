@@ -41,6 +41,8 @@ const STACK_BYTES: usize = 256 << 10;
 pub struct WatchSettings {
     /// Seconds of standstill after which the job ends; infinite for never.
     pub timeout_s: f64,
+    /// The same once all ranks have joined.
+    pub joined_timeout_s: f64,
     /// Says a line to the users.
     pub say: fn(&str),
     /// Ends this process at once, without the end of MPI.
@@ -145,7 +147,7 @@ impl RankWatch {
         }
         let ranks = Ranks {
             me,
-            judge: Judge::new(&hosts, me, watch.settings.timeout_s),
+            judge: Judge::new(&hosts, me, watch.settings.joined_timeout_s),
             channel,
             deaths: Deaths::watch(&peers, me),
             peers,
@@ -262,8 +264,7 @@ impl Watcher {
         for word in channel.receive(self.sign.as_ref()) {
             let rank = word.rank as usize;
             if word.ends_job {
-                let (me, host) = (ranks.me, &ranks.peers[rank].host);
-                let line = format!("rank {me} ends, since rank {rank} on {host} ends the job");
+                let line = format!("rank {rank} on {} ends the job", ranks.peers[rank].host);
                 end_process(self.settings, TOLD_END, &line);
             }
             ranks.judge.hear(rank, word.sign);

@@ -116,12 +116,14 @@ fn is_begun(names: &[OsString]) -> bool {
     name.to_string_lossy().starts_with(".out.npy.partial-")
 }
 
-/// Lists the lines that the program itself has written to standard error.
+/// Lists the lines that the program itself has written to standard error. A rank that is told of the end says so too if the
+/// launcher leaves it the time.
 pub(super) fn list_lines(outcome: &Outcome) -> Vec<&str> {
     outcome
         .stderr
         .lines()
         .filter_map(|line| line.strip_prefix("isochron: "))
+        .filter(|line| !line.ends_with(" ends the job"))
         .collect()
 }
 
