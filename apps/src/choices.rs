@@ -1,12 +1,13 @@
 //! Options that several commands have in common.
 
+use std::fmt::Display;
 use std::path::PathBuf;
 
 use clap::Args;
 use isochron_core::Error;
 use isochron_core::session::{Session, SessionBuilder};
 use isochron_devices::Grouping;
-use isochron_hierarchy::balance::{BalanceConfig, Rule, Strategy};
+use isochron_hierarchy::balance::BalanceConfig;
 use isochron_hierarchy::model::Fit;
 use isochron_hierarchy::partition::Partitioner;
 
@@ -70,32 +71,56 @@ impl BalancingArguments {
         }
     }
 
-    /// Refuses these options for a strategy that measures nothing.
-    ///
-    /// # Errors
-    /// [`Error::Parameter`] with the first of them.
-    pub fn check(&self, strategy: Strategy) -> Result<(), Error> {
-        let given = self.list_given().into_iter();
-        let mut given = given.filter_map(|(name, value)| Some((name, value?)));
-        match given.next() {
-            Some((name, value)) if strategy.rule() == Rule::Even => {
-                let reason = format!("strategy {strategy} divides evenly and measures nothing");
-                Err(Error::parameter(name, value, reason))
-            }
-            _ => Ok(()),
+    /// Lists the options with the values that they were given.
+    pub fn list_given(&self) -> Vec<GivenOption> {
+        vec![
+            give("epsilon", self.epsilon),
+            give("max-iterations", self.max_iterations),
+            give("fit", self.fit),
+            give("partitioner", self.partitioner),
+        ]
+    }
+}
+
+/// The name of an option, and the value that it was given.
+pub type GivenOption = (&'static str, Option<String>);
+
+/// Returns an option with its value.
+pub fn give(name: &'static str, value: Option<impl ToString>) -> GivenOption {
+    (name, value.map(|value| value.to_string()))
+}
+
+/// Refuses the first of these options that the chosen strategy does not read. `readers` has the strategies that read an option,
+/// for each that not all read.
+///
+/// # Errors
+/// [`Error::Parameter`] with the option.
+pub fn check_readers<S: Display + PartialEq>(
+    strategy: S,
+    readers: &[(&str, &[S])],
+    given: impl IntoIterator<Item = GivenOption>,
+) -> Result<(), Error> {
+    for (name, value) in given {
+        let of_option = readers.iter().find(|(option, _)| *option == name);
+        let Some((value, (_, all))) = value.zip(of_option) else {
+            continue;
+        };
+        if !all.contains(&strategy) {
+            let reason = format!("an option of {}, not of {strategy}", name_strategies(all));
+            return Err(Error::parameter(name, value, reason));
         }
     }
+    Ok(())
+}
 
-    /// Lists the options with the values that they were given.
-    fn list_given(&self) -> [(&'static str, Option<String>); 4] {
-        [
-            ("epsilon", self.epsilon.map(|it| it.to_string())),
-            (
-                "max-iterations",
-                self.max_iterations.map(|it| it.to_string()),
-            ),
-            ("fit", self.fit.map(|it| it.to_string())),
-            ("partitioner", self.partitioner.map(|it| it.to_string())),
-        ]
+/// Names strategies in a sentence.
+pub fn name_strategies(strategies: &[impl Display]) -> String {
+    match strategies {
+        [only] => format!("strategy {only}"),
+        [before @ .., last] => {
+            let before: Vec<String> = before.iter().map(ToString::to_string).collect();
+            format!("strategies {} and {last}", before.join(", "))
+        }
+        [] => "no strategy".to_owned(),
     }
 }

@@ -3,6 +3,7 @@
 use clap::{Arg, Args};
 use isochron_devices::MeasureConfig;
 
+use crate::choices::{GivenOption, give};
 use crate::numbers::{parse_part, parse_positive, parse_whole};
 
 /// Options that replace a command's defaults for measurements.
@@ -42,6 +43,17 @@ pub fn show_default(argument: Arg, defaults: &MeasureConfig) -> Arg {
 }
 
 impl MeasuringArguments {
+    /// Lists the options with the values that they were given.
+    pub fn list_given(&self) -> Vec<GivenOption> {
+        vec![
+            give("min-reps", self.min_reps),
+            give("max-reps", self.max_reps),
+            give("confidence", self.confidence),
+            give("precision", self.precision),
+            give("max-seconds", self.max_seconds),
+        ]
+    }
+
     /// Returns `defaults` with the given options in their place.
     ///
     /// If only one of the two numbers of repetitions was given, the default of the other one is moved to fit it.

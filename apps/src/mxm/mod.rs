@@ -67,8 +67,7 @@ pub fn run<'a>(
     check_files(comm, arguments)?;
     let given = GivenPlan::load(comm, arguments)?;
     check_record(arguments, given.as_ref().map(GivenPlan::plan))?;
-    check_models(arguments)?;
-    arguments.balancing.check(arguments.strategy)?;
+    arguments.check_strategy()?;
     let (problem, files) = find_problem(comm, arguments, given.as_ref())?;
     let outputs = Outputs::create(comm, arguments, &problem)?;
     let trace = RunTrace::begin(comm, arguments.trace.as_deref(), start)?;
@@ -192,18 +191,6 @@ fn check_record(arguments: &MxmArguments, plan: Option<&Plan>) -> Result<(), Err
     };
     let reason = format!("there is nothing to learn: {reason}");
     Err(Error::parameter("record", show_path(path), reason))
-}
-
-/// Refuses models for a strategy that uses none.
-fn check_models(arguments: &MxmArguments) -> Result<(), Error> {
-    match &arguments.models {
-        Some(folder) if arguments.strategy.rule() == Rule::Even => {
-            let strategy = arguments.strategy;
-            let reason = format!("strategy {strategy} divides evenly, whatever models say");
-            Err(Error::parameter("models", show_path(folder), reason))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Multiplies with elements of the plan's type. Returns the report, and on the head rank the record if one is kept.

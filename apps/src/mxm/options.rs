@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum, ValueHint};
+use clap::{Arg, Args, ValueEnum, ValueHint};
+use isochron_core::Error;
 use isochron_core::internal::read_forced_changes;
 use isochron_core::matrix::Op;
 use isochron_core::session::SessionBuilder;
@@ -12,10 +13,12 @@ use isochron_devices::{ElementType, MeasureConfig};
 use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 use isochron_hierarchy::layout::Method;
 use isochron_hierarchy::learn::Tuning;
+use isochron_hierarchy::partition::Partitioner;
+use isochron_hierarchy::printable::show_path;
 use isochron_hierarchy::problem::Split;
 use num_complex::Complex64;
 
-use crate::choices::{BalancingArguments, NodeArguments};
+use crate::choices::{BalancingArguments, NodeArguments, check_readers, give, name_strategies};
 use crate::measuring::{MeasuringArguments, show_default};
 use crate::named_values::{name_all, name_blas};
 use crate::numbers::{parse_complex, parse_whole};
@@ -23,7 +26,7 @@ use crate::watch::WatchArguments;
 
 /// The matrices, the balancing and the output.
 #[derive(Args)]
-#[command(mut_args(|argument| show_default(argument, &MeasureConfig::default())))]
+#[command(mut_args(|argument| show_readers(show_default(argument, &MeasureConfig::default()))))]
 pub struct MxmArguments {
     /// m, n and k at once
     #[arg(long, value_parser = parse_whole::<usize, 0>, conflicts_with_all = ["m", "n", "k", "a", "b"])]
@@ -135,13 +138,50 @@ pub struct MxmArguments {
     /// Print one line in place of the summary or the plan, and no progress; --json is as without
     #[arg(long)]
     pub(super) quiet: bool,
-    #[command(
-        flatten,
-        next_help_heading = "Balancing before the run (fpm; the first two also multi-cpm)"
-    )]
-    pub(super) balancing: BalancingArguments,
     #[command(flatten)]
     pub(super) measuring: MeasuringArguments,
+    #[command(flatten)]
+    pub(super) balancing: BalancingArguments,
+}
+
+/// The strategies that measure before the run.
+const MEASURING: &[Strategy] = &[Strategy::SingleCpm, Strategy::MultiCpm, Strategy::Fpm];
+/// The strategies that know times before the run.
+const KNOWING: &[Strategy] = &[
+    Strategy::SingleCpm,
+    Strategy::MultiCpm,
+    Strategy::Fpm,
+    Strategy::Adaptive,
+];
+
+/// The options that not all strategies read, with those that do. Before a run that learns there is a look of the fewest
+/// repetitions, which takes any precision.
+const READERS: [(&str, &[Strategy]); 10] = [
+    ("epsilon", MEASURING),
+    ("max-iterations", &[Strategy::MultiCpm, Strategy::Fpm]),
+    ("fit", &[Strategy::Fpm]),
+    ("partitioner", &[Strategy::Fpm]),
+    ("min-reps", KNOWING),
+    ("max-reps", KNOWING),
+    ("confidence", MEASURING),
+    ("precision", MEASURING),
+    ("max-seconds", KNOWING),
+    ("models", KNOWING),
+];
+
+/// Sets options apart in the help that the default strategy does not read, each with the strategies that do.
+fn show_readers(argument: Arg) -> Arg {
+    let name = argument.get_id().as_str().replace('_', "-");
+    let readers = READERS.iter().find(|(option, _)| *option == name);
+    match (readers, argument.get_help()) {
+        (Some((_, readers)), Some(help)) if !readers.contains(&Strategy::default()) => {
+            let help = format!("{help} ({})", name_strategies(readers));
+            argument
+                .help(help)
+                .help_heading("Options of other strategies than the default")
+        }
+        _ => argument,
+    }
 }
 
 /// The check of the result.
@@ -156,6 +196,26 @@ pub(super) enum Verify {
 }
 
 impl MxmArguments {
+    /// Refuses options that the strategy does not read.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] with the first of them.
+    pub(super) fn check_strategy(&self) -> Result<(), Error> {
+        let models = self.models.as_deref().map(show_path);
+        let options = self.balancing.list_given().into_iter();
+        let options = options.chain(self.measuring.list_given());
+        check_readers(
+            self.strategy,
+            &READERS,
+            options.chain([give("models", models)]),
+        )?;
+        if self.balancing.make_config().partitioner == Partitioner::Hpopta {
+            let reason = "it takes measured times alone, and the few before a multiplication need a model: use gpa or npa";
+            return Err(Error::parameter("partitioner", Partitioner::Hpopta, reason));
+        }
+        Ok(())
+    }
+
     /// Begins to set up the session of the run.
     pub(super) fn set_up_session(&self) -> SessionBuilder {
         // A run that is repeated takes nothing from the store, and adds nothing.
@@ -183,5 +243,70 @@ impl MxmArguments {
             },
             ..self.balancing.make_config()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory as _, Parser as _};
+    use strum::VariantArray as _;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        mxm: MxmArguments,
+    }
+
+    fn check(words: &[&str]) -> Result<(), Error> {
+        let words = [&["mxm", "--size", "64"], words].concat();
+        let line = Line::try_parse_from(words).expect("a command line");
+        line.mxm.check_strategy()
+    }
+
+    #[test]
+    fn every_option_that_a_strategy_does_not_read_is_refused_by_name() {
+        for (option, readers) in READERS {
+            let value = match option {
+                "fit" => "akima",
+                "partitioner" => "npa",
+                "confidence" | "precision" | "epsilon" => "0.5",
+                _ => "7",
+            };
+            let words = [&format!("--{option}"), value];
+            for &strategy in Strategy::VARIANTS {
+                let chosen = strategy.to_string();
+                let told = check(&[words[0], words[1], "--strategy", &chosen])
+                    .err()
+                    .map(|error| error.to_string());
+                let of = name_strategies(readers);
+                let refused = format!("{option} = {value}: an option of {of}, not of {strategy}");
+                let expected = (!readers.contains(&strategy)).then_some(refused);
+                assert_eq!(told, expected, "{words:?}");
+            }
+            // The help tells the same.
+            let command = Line::command();
+            let mut arguments = command.get_arguments();
+            let argument = arguments.find(|argument| argument.get_long() == Some(option));
+            let heading = argument
+                .expect("an option")
+                .get_help_heading()
+                .unwrap_or("");
+            let is_apart = heading.contains("other strategies");
+            assert_eq!(
+                is_apart,
+                !readers.contains(&Strategy::default()),
+                "{option}"
+            );
+        }
+    }
+
+    #[test]
+    fn hpopta_is_refused_where_models_stand_for_measured_times() {
+        let told = check(&["--strategy", "fpm", "--partitioner", "hpopta"]);
+        let told = told.expect_err("refused").to_string();
+        assert!(told.starts_with("partitioner = hpopta: "), "{told}");
+        check(&["--strategy", "fpm", "--partitioner", "npa"]).expect("accepted");
     }
 }

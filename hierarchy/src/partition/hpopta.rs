@@ -33,9 +33,9 @@ use crate::model::TimeFunction;
 /// Memory is `O(p·m + n·√p)`, with the second term below a gibibyte.
 ///
 /// # Deviations
-/// * **HPOPTA, time functions**: the paper takes measured times alone (supplement, section 6). Here, in a
-///   multiplication (`mxm --partitioner hpopta`), it reads the fitted model at multiples of a thousandth of
-///   the total, because few sizes are measured before it.
+/// * **HPOPTA, time functions**: the paper takes measured times alone (supplement, section 6). Here,
+///   in a multiplication, it reads the fitted model at multiples of a thousandth of the total, because few sizes
+///   are measured before it. `isochron mxm` refuses it for that reason.
 /// * **HPOPTA, method**: the paper searches the tree of all divisions (supplement, section 7). Here
 ///   sets of reachable sums decide whether a time is possible, because the search takes longer. It can
 ///   grow exponentially if the sizes have many different sums. The largest time is the same.

@@ -76,7 +76,7 @@ fn limits_of_measuring_are_refused_by_a_strategy_that_measures_nothing() {
             "--fit",
             "akima",
         ],
-        "fit = akima: strategy homogeneous divides evenly and measures nothing",
+        "fit = akima: an option of strategy fpm, not of homogeneous",
         None,
     );
 }

@@ -9,6 +9,7 @@ use isochron_core::hierarchy::partition::Partitioner;
 use serde::Serialize;
 use strum::Display;
 
+use crate::choices::{check_readers, give};
 use crate::named_values::name_all;
 use crate::numbers::{parse_least_zero, parse_positive, parse_whole};
 use crate::watch::WatchArguments;
@@ -157,37 +158,20 @@ impl BalancingOptions {
     /// # Errors
     /// [`Error::Parameter`] with the option.
     pub fn check(&self) -> Result<(), Error> {
-        let is_fpm = self.strategy == JacobiStrategy::Fpm;
-        let has_tolerance = is_fpm || self.strategy == JacobiStrategy::Cpm;
-        let refused = [
-            (
-                "epsilon",
-                self.epsilon.map(|it| it.to_string()),
-                has_tolerance,
-            ),
-            (
-                "max-divisions",
-                self.max_divisions.map(|it| it.to_string()),
-                is_fpm,
-            ),
-            (
-                "partitioner",
-                self.partitioner.map(|it| it.to_string()),
-                is_fpm,
-            ),
-            ("fit", self.fit.map(|it| it.to_string()), is_fpm),
+        use JacobiStrategy::{Cpm, Fpm};
+        let readers: [(_, &[_]); 4] = [
+            ("epsilon", &[Cpm, Fpm]),
+            ("max-divisions", &[Fpm]),
+            ("partitioner", &[Fpm]),
+            ("fit", &[Fpm]),
         ];
-        let mut refused = refused.into_iter().filter(|(.., is_used)| !is_used);
-        let Some((name, given)) = refused.find_map(|(name, given, _)| Some((name, given?))) else {
-            return Ok(());
-        };
-        let of = match name {
-            "epsilon" => "strategies cpm and fpm",
-            _ => "strategy fpm",
-        };
-        let strategy = self.strategy;
-        let reason = format!("an option of {of}, not of {strategy}");
-        Err(Error::parameter(name, given, reason))
+        let given = [
+            give("epsilon", self.epsilon),
+            give("max-divisions", self.max_divisions),
+            give("partitioner", self.partitioner),
+            give("fit", self.fit),
+        ];
+        check_readers(self.strategy, &readers, given)
     }
 
     /// Returns the imbalance up to which rows stay.

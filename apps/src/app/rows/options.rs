@@ -8,6 +8,7 @@ use isochron_hierarchy::model::Estimate;
 use serde::Serialize;
 use strum::Display;
 
+use crate::choices::give;
 use crate::lines::count;
 use crate::measure::DEFAULTS;
 use crate::measuring::{MeasuringArguments, show_default};
@@ -120,12 +121,19 @@ impl RowsArguments {
                 "--estimate: goes with --strategy hpopta alone, not with {strategy}"
             ));
         }
-        if self.granule.is_some() && !is_measured {
-            return Err(format!(
-                "--granule: strategy {strategy} measures nothing without --out"
-            ));
+        let of_measuring = self.measuring.list_given().into_iter();
+        let mut given = of_measuring
+            .chain([give("granule", self.granule)])
+            .filter_map(|(name, value)| value.and(Some(name)));
+        match given.next() {
+            Some(name) if !is_measured && files > 0 => {
+                Err(format!("--{name}: nothing is measured with --models"))
+            }
+            Some(name) if !is_measured => Err(format!(
+                "--{name}: strategy {strategy} measures nothing without --out"
+            )),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Returns `true` if the ranks are to be measured.
