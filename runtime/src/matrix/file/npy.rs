@@ -135,11 +135,77 @@ fn read_header_bytes(file: &WatchedFile) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
+/// NumPy's other names of number types on Linux, behind the name that has a size.
+const NAMES: [(&str, &str); 12] = [
+    ("f4", "f float32 single"),
+    ("f8", "d float64 double float"),
+    ("c8", "F complex64 csingle"),
+    ("c16", "D complex128 cdouble complex"),
+    ("i1", "b int8 byte"),
+    ("i2", "h int16 short"),
+    ("i4", "i int32 intc"),
+    ("i8", "l q p int64 int intp longlong"),
+    ("u1", "B uint8 ubyte"),
+    ("u2", "H uint16 ushort"),
+    ("u4", "I uint32 uintc"),
+    ("u8", "L Q P uint64 uint uintp ulonglong"),
+];
+
+/// Returns a header whose type has the name that npyz knows. NumPy reads all names that it has for a type, with any sign
+/// of the byte order; a header without a type in quotes stays as it is.
+fn name_type(header: &[u8]) -> Result<Vec<u8>, String> {
+    let start = if header[6] == 1 { 10 } else { 12 };
+    let text = String::from_utf8_lossy(&header[start..]);
+    let found = text.find("descr").and_then(|key| {
+        let (_, value) = text[key..].split_once(':')?;
+        let value = value.trim_start();
+        let quote = value
+            .chars()
+            .next()
+            .filter(|quote| "'\"".contains(*quote))?;
+        value[1..].split_once(quote)
+    });
+    let Some((given, rest)) = found else {
+        return Ok(header.to_vec());
+    };
+    let name = given.trim_start_matches(['<', '>', '=', '|']);
+    let known = NAMES
+        .iter()
+        .find(|(sized, names)| *sized == name || names.split(' ').any(|other| other == name));
+    let Some((sized, _)) = known.filter(|_| given.len() - name.len() < 2) else {
+        return Err(format!(
+            "holds elements of type {given}; wanted f4, f8, c8, c16, or integers of 1 to 8 bytes"
+        ));
+    };
+    let order = match given.chars().next() {
+        _ if sized.ends_with('1') => Endianness::Irrelevant,
+        Some('<') => Endianness::Little,
+        Some('>') => Endianness::Big,
+        _ => Endianness::of_machine(),
+    };
+    let before = &text[..text.len() - rest.len() - given.len() - 1];
+    let text = format!(
+        "{before}{order}{sized}{}",
+        &text[text.len() - rest.len() - 1..]
+    );
+    let length = u32::try_from(text.len()).map_err(|error| error.to_string())?;
+    Ok([
+        b"\x93NUMPY\x03\0",
+        &length.to_le_bytes()[..],
+        text.as_bytes(),
+    ]
+    .concat())
+}
+
 /// Reads the header, and checks that the file has the length that it says.
 pub(super) fn read_header<T: Scalar>(file: &WatchedFile) -> Result<Header<T>, String> {
     let bytes = read_header_bytes(file)?;
-    let header =
-        NpyHeader::from_reader(&bytes[..]).map_err(|error| format!("not a NumPy file: {error}"))?;
+    if count_header(&bytes).is_none() || !bytes.starts_with(b"\x93NUMPY") {
+        return Err("not a NumPy file of version 1, 2 or 3".to_owned());
+    }
+    let header = NpyHeader::from_reader(&name_type(&bytes)?[..]).map_err(|_| {
+        "not a NumPy file: its header tells no descr, fortran_order and shape".to_owned()
+    })?;
     let (rows, cols) = match *header.shape() {
         [rows, cols] => (rows, cols),
         // A vector is a column.
@@ -272,6 +338,43 @@ mod tests {
         let file = open(&comm, &path).unwrap();
         file.read::<T>(&comm, Spread::whole(rows, 1)).unwrap();
         file.describe_losses(&comm).unwrap().unwrap_or_default()
+    }
+
+    #[test]
+    fn every_name_of_numpy_for_a_type_is_read() {
+        let header = |kind: &str, quote: char| {
+            let text = format!("{{{quote}descr{quote}: {quote}{kind}{quote}, 'shape': (2, 1), }}");
+            [
+                b"\x93NUMPY\x01\0",
+                &[text.len() as u8, 0][..],
+                text.as_bytes(),
+            ]
+            .concat()
+        };
+        let own = Endianness::of_machine().to_string();
+        for (sized, names) in NAMES {
+            for (name, order) in names
+                .split(' ')
+                .chain([sized])
+                .flat_map(|name| ["", "=", "|", "<", ">"].map(|order| (name, order)))
+            {
+                let named = name_type(&header(&format!("{order}{name}"), '"')).unwrap();
+                let order = match order {
+                    _ if sized.ends_with('1') => "|",
+                    "<" | ">" => order,
+                    _ => &own,
+                };
+                let wanted = header(&format!("{order}{sized}"), '"');
+                assert_eq!(named[12..], wanted[10..], "{name}");
+            }
+        }
+        for kind in ["<f2", "U8", "<<f8", "O", "", "float16", "[us]"] {
+            let told = name_type(&header(kind, '\'')).unwrap_err();
+            assert!(
+                told.starts_with(&format!("holds elements of type {kind}; ")),
+                "{told}"
+            );
+        }
     }
 
     #[test]
