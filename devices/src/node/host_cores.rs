@@ -94,9 +94,9 @@ pub fn deal_by_distance(distances: &[Vec<Option<u32>>]) -> Vec<Option<usize>> {
 
 /// Reserves a core for each GPU of a rank; `gpus` are the GPUs' distances from cores.
 ///
-/// A GPU gets the nearest free core. Among equally near cores the NUMA domain and kind with the most free cores
-/// decides, so that groups stay even. Then the most frugal kind does, which computes least. If GPUs outnumber cores,
-/// they share them.
+/// A GPU gets one of the nearest cores, and shares it with others before it takes one farther away. Among equally near cores
+/// with as few GPUs the NUMA domain and kind with the most free cores decides, so that groups stay even. Then the most
+/// frugal kind does, which computes least.
 ///
 /// # Panics
 /// If there are GPUs but no cores.
@@ -113,7 +113,7 @@ pub fn reserve_hosts(cores: &[CoreInfo], gpus: &[Distances]) -> HostCores {
             .min_by_key(|&i| {
                 let core = &cores[i];
                 let most_left = usize::MAX - count_alike(cores, &uses, core);
-                (uses[i], costs[gpu][i], most_left, core.kind, core.core)
+                (costs[gpu][i], uses[i], most_left, core.kind, core.core)
             })
             .unwrap_or(0);
         uses[core] += 1;
@@ -167,13 +167,13 @@ mod tests {
     }
 
     #[test]
-    fn more_gpus_than_near_cores_go_farther_and_then_share() {
+    fn more_gpus_than_near_cores_share_these() {
         let cores = two_sockets();
         let gpus = vec![near_package(&cores, 1); 8];
         let found = reserve_hosts(&cores, &gpus);
         let hosts: Vec<u32> = found.hosts.iter().map(|c| c.core).collect();
-        assert_eq!(hosts, [3, 4, 5, 0, 1, 2, 3, 4]);
-        assert!(found.rest.is_empty());
+        assert_eq!(hosts, [3, 4, 5, 3, 4, 5, 3, 4]);
+        assert_eq!(found.rest, cores[..3]);
     }
 
     #[test]
@@ -214,10 +214,15 @@ mod tests {
             prop_assert_eq!(found.hosts.len(), gpus.len());
             let mut all: Vec<u32> = found.hosts.iter().chain(&found.rest).map(|c| c.core).collect();
             all.sort_unstable();
-            if gpus.len() <= cores.len() {
-                prop_assert_eq!(all, (0..cores.len() as u32).collect::<Vec<_>>());
-            } else {
-                prop_assert!(found.rest.is_empty());
+            all.dedup();
+            prop_assert_eq!(all, (0..cores.len() as u32).collect::<Vec<_>>());
+            // None is farther away than need be, and as near cores have as many GPUs, but for one.
+            for (host, gpu) in found.hosts.iter().zip(&gpus) {
+                let uses = |core: u32| found.hosts.iter().filter(|host| host.core == core).count();
+                let nearest = cores.iter().map(|core| core_distance(gpu, core)).min();
+                prop_assert_eq!(Some(core_distance(gpu, host)), nearest);
+                let mut others = cores.iter().filter(|core| Some(core_distance(gpu, core)) == nearest);
+                prop_assert!(others.all(|other| uses(host.core) <= uses(other.core) + 1));
             }
         }
 
