@@ -240,6 +240,7 @@ impl Error {
                 | DeviceError::Memory { .. }
                 | DeviceError::Blas { .. }
                 | DeviceError::BlasMemory { .. }
+                | DeviceError::BlasThreads { .. }
                 | DeviceError::Config { .. }
                 | DeviceError::KernelLibrary { .. }
                 | DeviceError::Measure { .. }

@@ -254,11 +254,14 @@ impl Blas for CblasLibrary {
     }
 
     fn reserve(&self, threads: usize) -> Result<ReservedThreads, DeviceError> {
-        let reserved = match &self.buffers {
-            Some(buffers) => buffers.reserve(threads).map(ReservedThreads::holding),
-            None => check_packing(threads).map(|()| ReservedThreads::default()),
-        };
-        reserved.map_err(|bytes| DeviceError::refused_library(&self.name, bytes))
+        match &self.buffers {
+            Some(buffers) => Ok(ReservedThreads::holding(
+                buffers.reserve(threads, &self.name)?,
+            )),
+            None => check_packing(threads)
+                .map(|()| ReservedThreads::default())
+                .map_err(|bytes| DeviceError::refused_library(&self.name, bytes)),
+        }
     }
 }
 
@@ -452,9 +455,14 @@ impl RawLibrary {
             unsafe {
                 let take =
                     self.find_symbol::<TakesBuffer>(&format!("{prefix}blas_memory_alloc"))?;
+                let config = self.read_text(&format!("{prefix}openblas_get_config"));
                 let free = format!("{prefix}blas_memory_free");
                 let give_back = self.find_symbol::<GivesBufferBack>(&free)?;
-                Some(Arc::new(Buffers::new(take, give_back)))
+                Some(Arc::new(Buffers::new(
+                    take,
+                    give_back,
+                    count_buffers(&config),
+                )))
             }
         })
     }
@@ -548,6 +556,15 @@ unsafe fn owned_text(text: *const c_char) -> String {
         .into_owned()
 }
 
+/// Returns the number of buffers that OpenBLAS has by its configuration: two for each thread, and no fewer than 50.
+fn count_buffers(config: &str) -> usize {
+    let words = config.split_whitespace();
+    let mut threads = words.filter_map(|word| word.strip_prefix("MAX_THREADS=")?.parse().ok());
+    threads
+        .next()
+        .map_or(usize::MAX, |threads: usize| (2 * threads).max(50))
+}
+
 /// Returns `OpenBLAS 0.3.21` for `OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH …`.
 fn openblas_product(config: &str) -> String {
     let mut words = config.split_whitespace();
@@ -584,6 +601,13 @@ mod tests {
             "OpenBLAS 0.3.21"
         );
         assert_eq!(openblas_product(""), "OpenBLAS");
+        for (config, buffers) in [
+            ("0.3.21 MAX_THREADS=64", 128),
+            ("MAX_THREADS=2 X", 50),
+            ("", usize::MAX),
+        ] {
+            assert_eq!(count_buffers(config), buffers, "{config}");
+        }
         assert_eq!(
             mkl_product(
                 "Intel(R) oneAPI Math Kernel Library Version 2026.2-Product Build 20260101 for Intel(R) 64"

@@ -167,7 +167,11 @@ fn open_installed(threads: usize) -> BlasCandidates {
     for names in [MKL, OPENBLAS, BLIS] {
         match open_first(names, threads) {
             Ok(blas) => found.push(blas),
-            Err(error @ (DeviceError::BlasMemory { .. } | DeviceError::Threads { .. })) => {
+            Err(
+                error @ (DeviceError::BlasMemory { .. }
+                | DeviceError::BlasThreads { .. }
+                | DeviceError::Threads { .. }),
+            ) => {
                 notices.push(error.to_string());
             }
             Err(error) => tracing::debug!(%error, "BLAS left out"),

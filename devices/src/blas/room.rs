@@ -9,6 +9,7 @@ use std::iter::repeat_n;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::make::Make;
+use crate::contract::DeviceError;
 
 /// Bytes of the buffer that OpenBLAS takes for each thread in a product: `32 << 22` for most processors, less in some
 /// builds.
@@ -72,6 +73,8 @@ pub(super) fn check_packing(threads: usize) -> Result<(), u64> {
 pub(super) struct Buffers {
     pub take: unsafe extern "C" fn(c_int) -> *mut c_void,
     pub give_back: unsafe extern "C" fn(*mut c_void),
+    /// Number of buffers for which the library was built. With more it ends, or corrupts its memory.
+    most: usize,
     counts: Mutex<BufferCounts>,
 }
 
@@ -92,14 +95,16 @@ pub(super) struct ReservedBuffers {
 }
 
 impl Buffers {
-    /// Takes the two functions of a library.
+    /// Takes the two functions of a library for so many buffers.
     pub fn new(
         take: unsafe extern "C" fn(c_int) -> *mut c_void,
         give_back: unsafe extern "C" fn(*mut c_void),
+        most: usize,
     ) -> Self {
         Self {
             take,
             give_back,
+            most,
             counts: Mutex::default(),
         }
     }
@@ -107,14 +112,28 @@ impl Buffers {
     /// Lets the library take buffers for `threads` more threads than have reserved theirs already.
     ///
     /// # Errors
-    /// The bytes that were refused.
-    pub fn reserve(self: &Arc<Self>, threads: usize) -> Result<ReservedBuffers, u64> {
+    /// For this library, [`DeviceError::BlasThreads`] if it was not built for so many, and [`DeviceError::BlasMemory`] if the
+    /// system refuses the memory.
+    pub fn reserve(
+        self: &Arc<Self>,
+        threads: usize,
+        library: &str,
+    ) -> Result<ReservedBuffers, DeviceError> {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let wanted = counts.reserved + threads;
+        if wanted > self.most {
+            return Err(DeviceError::BlasThreads {
+                library: library.to_owned(),
+                most: self.most,
+                threads: wanted,
+            });
+        }
         if wanted > counts.kept {
             // Threads with a reservation may hold buffers meanwhile, so that others are made for these.
             let new = wanted - counts.kept + counts.reserved;
-            find_refused(repeat_n(BUFFER_BYTES, new)).map_or(Ok(()), Err)?;
+            if let Some(bytes) = find_refused(repeat_n(BUFFER_BYTES, new)) {
+                return Err(DeviceError::refused_library(library, bytes));
+            }
             self.make(wanted);
             counts.kept = wanted;
         }
@@ -166,15 +185,16 @@ mod tests {
 
     #[test]
     fn buffers_are_made_for_all_threads_that_may_multiply_at_once() {
-        let buffers = Arc::new(Buffers::new(take, give_back));
+        let buffers = Arc::new(Buffers::new(take, give_back, 5));
         let most = || (IN_USE.load(Ordering::SeqCst), MOST.load(Ordering::SeqCst));
-        let first = buffers.reserve(2).unwrap();
+        let first = buffers.reserve(2, "").unwrap();
         assert_eq!(most(), (0, 2));
-        let second = buffers.reserve(3).unwrap();
+        let second = buffers.reserve(3, "").unwrap();
         assert_eq!(most(), (0, 5));
         drop(first);
+        assert!(buffers.reserve(3, "").is_err());
         // They are used again.
-        let third = buffers.reserve(2).unwrap();
+        let third = buffers.reserve(2, "").unwrap();
         assert_eq!(most(), (0, 5));
         drop((second, third));
         assert_eq!(buffers.counts.lock().unwrap().reserved, 0);

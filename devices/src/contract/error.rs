@@ -87,6 +87,19 @@ pub enum DeviceError {
         /// Bytes needed.
         bytes: u64,
     },
+    /// A BLAS library was built for fewer products at once.
+    #[error(
+        "the BLAS library {library} cannot be used: it was built for {most} products at once, and {threads} threads multiply here: \
+         use another one, such as embedded"
+    )]
+    BlasThreads {
+        /// The library.
+        library: String,
+        /// Most products at once.
+        most: usize,
+        /// Threads that multiply.
+        threads: usize,
+    },
     /// The system starts no further thread.
     #[error(
         "cannot start {threads}: {reason}: raise the limit on processes (`ulimit -u`), on the address space (`ulimit -v`) or \

@@ -12,9 +12,10 @@ use super::host_share::{HostScope, HostShare};
 use super::load::{Load, list_busy_cores};
 use super::rank_gpu::RankGpu;
 use super::reserve::reserve_cores;
-use super::spec::NodeSpec;
+use super::share::share_cores;
+use super::spec::{Cores, NodeSpec};
 use super::workers::make_team;
-use crate::contract::{Blas, DeviceError};
+use crate::contract::{Blas, DeviceError, DeviceKind};
 use crate::cuda::CudaInfo;
 use crate::host::topology::{HostPlace, Topology};
 use crate::team::DeviceTeam;
@@ -168,9 +169,20 @@ impl SharedHost {
         &self.topology
     }
 
-    /// This rank's place among the ranks that share its cores.
-    pub fn place(&self) -> HostPlace {
-        self.place
+    /// Returns the number of this rank's cores, and of the threads with which its devices multiply: those of the platform file
+    /// may be more.
+    pub fn count_cores(&self) -> (usize, usize) {
+        let HostPlace { index, count } = self.place;
+        let shares = share_cores(&self.topology.affordable_cores(), count);
+        let cores = shares.get(index).map_or(0, Vec::len);
+        let devices = self.spec.devices.iter();
+        let named = devices.map(|device| match (&device.cores, device.kind) {
+            (_, DeviceKind::Cuda) => 0,
+            (Cores::All, _) => cores,
+            (Cores::Count(count), _) => *count,
+            (Cores::List(list), _) => list.len(),
+        });
+        (cores, cores.max(named.sum()))
     }
 
     /// Makes the devices of the platform file; a node without devices there gets groups of its cores by `grouping`, or by the

@@ -44,7 +44,7 @@ impl Session {
         let mut notices = Vec::new();
         let places = StorePlaces::find();
         let stored = known::read_store(comm, settings.store, places, &mut notices);
-        let rank = ChoosingRank::new(part.topology(), part.place(), settings.element);
+        let rank = ChoosingRank::new(&part, settings.element);
         let chosen = choose_library(comm, &settings.blas, rank, stored.as_ref())?;
         notices.extend(chosen.words);
         let node = (settings.measure.validate())

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use isochron_devices::Blas;
 use isochron_devices::internal::{
-    BlasCandidates, FoundBlas, TRIAL_UNITS, TrialTimes, find_blas, share_cores,
+    BlasCandidates, FoundBlas, SharedHost, TRIAL_UNITS, TrialTimes, find_blas,
 };
-use isochron_devices::topology::{HostPlace, Topology};
 use isochron_devices::{BlasChoice, ElementType};
 use isochron_hierarchy::times::Series;
 use serde::{Deserialize, Serialize};
@@ -34,17 +33,20 @@ pub(crate) struct ChoosingRank {
     pub class: String,
     /// Number of its cores.
     pub cores: usize,
+    /// Number of threads that multiply at once.
+    pub threads: usize,
     /// Type of the elements.
     pub element: ElementType,
 }
 
 impl ChoosingRank {
-    /// Describes the rank at this place of its host.
-    pub fn new(topology: &Topology, place: HostPlace, element: ElementType) -> Self {
-        let shares = share_cores(&topology.affordable_cores(), place.count);
+    /// Describes the rank with this part of its host.
+    pub fn new(host: &SharedHost, element: ElementType) -> Self {
+        let (cores, threads) = host.count_cores();
         Self {
-            class: topology.describe_class(),
-            cores: shares.get(place.index).map_or(0, Vec::len),
+            class: host.topology().describe_class(),
+            cores,
+            threads,
             element,
         }
     }
@@ -67,7 +69,7 @@ pub(crate) fn choose_library(
     store: Option<&ModelStore>,
 ) -> Result<ChosenLibrary, Error> {
     let _trying = enter_within(RankPhase::Libraries);
-    let found = agree(comm, find_blas(choice, rank.cores).map_err(Error::from))?;
+    let found = agree(comm, find_blas(choice, rank.threads).map_err(Error::from))?;
     let element = rank.element;
     let candidates = match &found {
         FoundBlas::Candidates(candidates) => Some(candidates),

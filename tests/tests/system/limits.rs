@@ -76,6 +76,35 @@ fn every_limit_on_the_address_space_ends_in_a_result_or_an_error() {
     }
 }
 
+/// More threads multiply than a library was built for, or than the address space has buffers for.
+#[test]
+fn more_devices_than_a_library_serves_are_refused_or_served_by_another() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let platform = folder.path().join("devices.toml");
+    let [mpi, _] = libraries();
+    for (devices, blas, mib) in [(160, "openblas", 64), (160, "auto", 64), (300, "auto", 8)] {
+        let device =
+            |at: usize| format!("[[node.device]]\nname = \"d{at}\"\ncores = 1\npace = 1.1\n");
+        let text: String = (0..devices).map(device).collect();
+        std::fs::write(&platform, format!("schema = 1\n[[node]]\n{text}")).expect("a file");
+        let options = "--size 64 --strategy homogeneous --store none --platform";
+        let script = format!(
+            "ulimit -v {}; exec \"$0\" mxm {options} \"$1\" --blas {blas}",
+            mib << 20
+        );
+        let mut command = Command::new("bash");
+        command
+            .args(["-c", &script])
+            .args([&mpi.isochron, &platform]);
+        let outcome = run(command, HANGS);
+        let may_be_refused = blas == "openblas" && outcome.status == Some(2);
+        assert!(
+            may_be_refused || outcome.status == Some(0),
+            "{devices} {blas} {outcome:?}"
+        );
+    }
+}
+
 #[test]
 fn files_are_read_and_written_under_a_limit() {
     let folder = tempfile::tempdir().expect("a folder");
