@@ -67,6 +67,7 @@ export! { driver:
     }
 }
 
+// SAFETY: it stands for the function of libcuda, whose type it has.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, len: c_int, number: c_int) -> u32 {
     driver("cuDeviceGetName", Class::Plain, || {
@@ -78,6 +79,7 @@ pub unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, len: c_int, number: 
     })
 }
 
+// SAFETY: it stands for the function of libcuda, whose type it has.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGetPCIBusId(id: *mut c_char, len: c_int, number: c_int) -> u32 {
     driver("cuDeviceGetPCIBusId", Class::Plain, || {
