@@ -53,7 +53,7 @@ pub struct BalancingArguments {
     /// piecewise-speed]
     #[arg(long, value_parser = name_all::<Fit>(), hide_possible_values = true)]
     fit: Option<Fit>,
-    /// Partitioner by these models: gpa, npa or hpopta [default: gpa]
+    /// Partitioner by these models: gpa or npa, for kernels hpopta [default: gpa]
     #[arg(long, value_parser = name_all::<Partitioner>(), hide_possible_values = true)]
     partitioner: Option<Partitioner>,
 }
