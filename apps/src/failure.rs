@@ -43,6 +43,13 @@ impl Failure {
     pub fn wrong_result() -> Self {
         Self::run("the result is wrong: it failed its check")
     }
+
+    /// Makes the failure of a result of which its check cannot say whether it is right.
+    pub fn unverified_result() -> Self {
+        Self::run(
+            "the result is not verified, so it is not published; --verify none checks nothing",
+        )
+    }
 }
 
 impl From<ProblemError> for Failure {

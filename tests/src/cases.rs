@@ -14,10 +14,10 @@ use isochron::session::Session;
 use isochron::verify::{Exact, Probe};
 use isochron::{Error, ErrorClass};
 use isochron_devices::CpuWorker;
-use isochron_devices::DeviceTeam;
 use isochron_devices::Worker;
 use isochron_devices::blas::EmbeddedBlas;
 use isochron_devices::topology::Topology;
+use isochron_devices::{DeviceTeam, ElementType};
 use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 use isochron_hierarchy::layout::{Layout, Rect, columns};
 use num_complex::{Complex, Complex64};
@@ -488,6 +488,94 @@ pub fn wrong_results(shared: &Arc<dyn Comm>) -> usize {
         }
     }
     2 * damages.len()
+}
+
+/// A bit of A, B or C flips after the check has read it, before the devices use it or in the result. No result passes in which an
+/// element is wrong by 64 roundings.
+pub fn flips(shared: &Arc<dyn Comm>) -> usize {
+    by_type!(flips_of(shared))
+}
+
+/// Flips of each type on each number of ranks, equally many of A, of B, of C before the multiplication and of C after it.
+const FLIPS: usize = 52;
+
+fn flips_of<T: Element>(shared: &Arc<dyn Comm>) -> usize {
+    let comm = shared.as_ref();
+    let mut session = open(shared);
+    let (m, n, k) = (31, 43, 37);
+    let problem = Problem::new(m, n, k, 4).unwrap().with_element(T::TYPE);
+    let parts = if T::TYPE.is_complex() { 2.0 } else { 1.0 };
+    // The norms of rows and columns of uniform numbers are less.
+    let terms = parts * k as f64;
+    let limit = 64.0 * T::EPSILON / 2.0 * (terms.sqrt() + 4.0) * (terms + parts);
+    let scalars = [scale(T::ONE, T::ZERO), scale(T::ONE, T::ONE)];
+    let make = |layout| Case::<T>::new(comm, plan_on_nth(comm, problem, layout), uniform);
+    let mut clean = Vec::new();
+    for (layout, scalars) in (0..8).map(|which| (which / 2, scalars[which % 2])) {
+        let mut case = make(layout);
+        case.multiply(&mut session, scalars);
+        clean.push(case.c);
+    }
+    let mut found = 0;
+    for seed in 0.. {
+        let (of, layout) = (found % 4, found / 4 % 4);
+        let (clean, scalars) = (&clean[2 * layout + of / 2], scalars[of / 2]);
+        let mut case = make(layout);
+        let factors = Some(case.operands());
+        let mut probe = Probe::begin(comm, scalars, &case.c, factors, seed as u64).unwrap();
+        probe.add(comm, case.operands()).unwrap();
+        match of {
+            0 => flip(&mut case.a, seed),
+            1 => flip(&mut case.b, seed),
+            2 => flip(&mut case.c, seed),
+            _ => {}
+        }
+        case.multiply(&mut session, scalars);
+        if of == 3 {
+            flip(&mut case.c, seed);
+        }
+        let (found_c, right_c) = (case.c.local(), clean.local());
+        let pairs = (0..found_c.cols()).flat_map(|j| found_c.col(j).iter().zip(right_c.col(j)));
+        let mut errors = pairs.map(|(found, right)| (found.value() - right.value()).norm());
+        let is_wrong = !errors.all(|error| error <= limit);
+        let is_wrong = comm.largest(f64::from(u8::from(is_wrong))).unwrap() > 0.0;
+        let mut again = case.operands();
+        let verdict = probe.finish(comm, &case.c, Some(&mut again)).unwrap();
+        if is_wrong {
+            let label = format!("{verdict:?} of {of}, seed {seed}, {}", case.label(comm));
+            assert_ne!(verdict.passed, Some(true), "{label}");
+            found += 1;
+        }
+        if found == FLIPS {
+            break;
+        }
+    }
+    found
+}
+
+/// Flips a bit of some element on the rank that holds it: a sign, a bit of an exponent or a high one of a fraction.
+fn flip<T: Element>(matrix: &mut Matrix<T>, seed: usize) {
+    let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+    let [row, col] = [matrix.spread().rows(), matrix.spread().cols()].map(|len| random % len);
+    let part = matrix.part();
+    if !part.row_range().contains(&row) || !part.col_range().contains(&col) {
+        return;
+    }
+    let mut local = matrix.local_mut();
+    let element = &mut local.col_mut(col - part.col)[row - part.row];
+    let mut value = element.value();
+    let number = if T::TYPE.is_complex() && seed.is_multiple_of(2) {
+        &mut value.im
+    } else {
+        &mut value.re
+    };
+    *number = match T::TYPE {
+        ElementType::F32 | ElementType::C32 => f64::from(f32::from_bits(
+            (*number as f32).to_bits() ^ (1 << (31 - seed % 16)),
+        )),
+        _ => f64::from_bits(number.to_bits() ^ (1 << (63 - seed % 30))),
+    };
+    *element = T::of(value);
 }
 
 /// The bytes on the way are those that the layout predicts: what each part of C needs less what its rank holds.

@@ -13,7 +13,7 @@ use crate::output::{self, Answer};
 
 /// What a multiplication leaves to the head rank.
 pub enum MxmEnding<'a> {
-    /// A plan, or a result that is wrong.
+    /// A plan, or a result that did not pass its check.
     Answer(Answer),
     /// A report that is printed after the end of MPI.
     Run(Box<FinishedRun<'a>>),

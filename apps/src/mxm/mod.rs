@@ -139,11 +139,7 @@ pub fn run<'a>(
     if let Some(trace) = trace {
         trace.finish(comm)?;
     }
-    let is_wrong = report.verified == Some(false);
-    let failure = match &report.overflow {
-        Some(found) => Failure::run(format!("the result overflows {}: {found}", report.element)),
-        None => Failure::wrong_result(),
-    };
+    let failure = find_failure(&report);
     let finished = FinishedRun {
         arguments,
         plan,
@@ -152,7 +148,7 @@ pub fn run<'a>(
         watch: watch.end_work(),
     };
     let finished = (comm.rank() == 0).then_some(finished);
-    if is_wrong {
+    if let Some(failure) = failure {
         // A rank that fails after the end of MPI would end the job before the head rank has printed.
         let Some(finished) = finished else {
             return Err(failure);
@@ -161,6 +157,20 @@ pub fn run<'a>(
         return Ok(Some(MxmEnding::Answer(answer)));
     }
     Ok(finished.map(Box::new).map(MxmEnding::Run))
+}
+
+/// Returns the failure of a result that did not pass its check.
+fn find_failure(report: &Report) -> Option<Failure> {
+    report.verify.as_ref()?;
+    match (&report.overflow, report.verified) {
+        (_, Some(true)) => None,
+        (Some(found), _) => {
+            let overflows = format!("the result overflows {}: {found}", report.element);
+            Some(Failure::run(overflows))
+        }
+        (None, Some(false)) => Some(Failure::wrong_result()),
+        (None, None) => Some(Failure::unverified_result()),
+    }
 }
 
 /// Answers by the plan.
@@ -279,9 +289,8 @@ fn multiply_as<T: Element>(
     };
     let verdict = check.finish(comm, &c, &mut again)?;
     flip_element("checked", &mut c);
-    let passed = verdict.as_ref().and_then(|(_, passed)| *passed);
-    let is_suspicious = passed != Some(true);
-    let overflow = if is_suspicious && source.can_overflow(scalars, plan.problem().k()) {
+    let passed = verdict.as_ref().map(|(_, passed)| *passed == Some(true));
+    let overflow = if passed != Some(true) && source.can_overflow(scalars, plan.problem().k()) {
         c.find_not_finite(comm)?
     } else {
         None
@@ -293,7 +302,7 @@ fn multiply_as<T: Element>(
     }
     let mut moved = source.moved;
     let mut report = Report::gather(session, plan, &run.execution, verdict)?;
-    if let (Some(out), Some(digest), Some(true) | None) = (out, digest, report.verified) {
+    if let (Some(out), Some(digest), Some(true) | None) = (out, digest, passed) {
         let c_bytes = plan.problem().m() * plan.problem().n() * size_of::<T>();
         expect_work(0.0, c_bytes as f64 / SLOWEST_DISK_BYTES_S);
         moved = moved.and(out.write(comm, &c, digest)?);
@@ -475,6 +484,10 @@ impl<T: Element> Recall<T> for SourceAgain<'_, '_, T> {
             take(part.plan().operands(&a.alone(rank), &b.alone(rank)))?;
         }
         self.source.files.check(self.source.comm).map(drop)
+    }
+
+    fn is_anew(&self) -> bool {
+        self.factors.is_none()
     }
 
     fn c(&mut self, window: Spread) -> Result<Matrix<T>, Error> {

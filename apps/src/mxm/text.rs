@@ -335,14 +335,24 @@ fn check_line(report: &Report) -> String {
     };
     let Some(_) = report.verified else {
         let method = &verify.method;
-        return verify.finds.map_or_else(
-            || format!("not verified: the numbers of the {method} overflow\n"),
-            |finds| format!("not verified: the {method} would find no error below {finds:.1e} of a typical element\n"),
-        );
+        return match (verify.residual, verify.finds) {
+            (Some(residual), _) if residual > 1.0 => format!(
+                "not verified: a residual is {residual:.3} of its bound, which A and B do not explain\n"
+            ),
+            (_, Some(finds)) => format!(
+                "not verified: the {method} would find no error below {finds:.1e} of a typical element\n"
+            ),
+            (_, None) => format!("not verified: the numbers of the {method} overflow\n"),
+        };
     };
-    let finds = verify
-        .finds
-        .map(|finds| format!(" to {finds:.1e} of a typical element"));
+    let finds = verify.finds.map(|finds| {
+        if finds < 1.0 {
+            format!(" to {finds:.1e} of a typical element")
+        } else {
+            // Numbers that cancel out leave nothing but rounding.
+            format!(" to rounding, {finds:.1e} times a typical element")
+        }
+    });
     let residual = verify
         .residual
         .map(|residual| format!(", residual {residual:.3} of its bound"));

@@ -87,8 +87,8 @@ pub struct Report {
     pub gflops: f64,
     /// `max │tᵢ - tⱼ│ / tᵢ` over the busy times of the devices with work.
     pub imbalance: f64,
-    /// `true` if the result passed its check; `null` without one, and if the check would not have found an error as
-    /// large as a typical element.
+    /// `true` if the result passed its check, and `false` if it is wrong; `null` without a check, and if the check cannot
+    /// tell.
     pub verified: Option<bool>,
     /// Every node, by rank, with its rectangle of C at the end.
     pub nodes: Vec<NodeReport>,
@@ -289,8 +289,9 @@ pub struct VerifyReport {
     /// The check.
     #[cfg_attr(feature = "schemars", schemars(extend("enum" = ["probe", "exact"])))]
     pub method: String,
-    /// Largest residual in units of its bound, at most 1 if the check passed, and 0 for an exact check. `null` if
-    /// there is no such number: the result is not finite, or an exact check failed.
+    /// Largest residual in units of its bound, or error of an element where the residual was above it: at most 1 if
+    /// the check passed, and 0 for an exact check. `null` if there is no such number: the result is not finite, or an
+    /// exact check failed.
     pub residual: Option<f64>,
     /// Smallest error of one element that the probe would have found wherever it is, as a part of the mean magnitude
     /// of the elements of its row. `null` for an exact check, which finds any, and if there is no such number.

@@ -26,10 +26,12 @@ use crate::product::Scalars;
 /// Outcome of a check.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Verdict {
-    /// `Some(true)` if the result passed, and `Some(false)` if it is wrong. `None` if the check says nothing of it: in some row
-    /// it would not have found an error as large as a typical element.
+    /// `Some(true)` if the result passed, and `Some(false)` if it is wrong. `None` if the check cannot tell: a residual is above
+    /// its bound and the matrices do not explain it, columns may hide errors of others, or numbers of the check overflow.
+    /// Treat such a result as a wrong one.
     pub passed: Option<bool>,
-    /// Largest residual in units of its bound: above 1 if the result is wrong; 0 or infinite for an exact check.
+    /// Largest residual in units of its bound, or error of an element where the residual was above it: at most 1 if the result
+    /// passed; 0 or infinite for an exact check.
     pub residual: f64,
     /// Smallest error of one element of its row's typical size that a [`Probe`] finds in every row, as a part of the mean
     /// magnitude of the row's elements (in groups of columns, each scaled by its norm). `None` for an exact check, which finds

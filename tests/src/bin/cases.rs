@@ -135,6 +135,7 @@ fn run_all(comm: &Arc<dyn Comm>, arguments: &CaseArguments) {
     groups.run_shared("probe", cases::probe);
     groups.run_shared("measured", cases::measured);
     groups.run_shared("wrong results", cases::wrong_results);
+    groups.run_shared("flips", cases::flips);
     groups.run_shared("volume", cases::volume);
     groups.run_shared("in parts", |comm| parts::in_parts(comm, coverage));
     groups.run_shared("parts that fail", parts::parts_that_fail);

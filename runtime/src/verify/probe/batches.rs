@@ -142,51 +142,21 @@ impl Totals {
         }
     }
 
-    /// Adds the sum of the columns, each times its factor, to the totals from `first` on.
-    pub(super) fn add(&mut self, first: usize, columns: &[&[f64]; BATCH], factors: &[f64; BATCH]) {
-        let range = first..first + columns[0].len();
-        Arch::new().dispatch(AddProducts {
-            high: &mut self.high[range.clone()],
-            low: &mut self.low[range],
-            columns,
-            factors,
-        });
-    }
-
-    /// As [`add`](Self::add), and adds to the sums from `first` on the terms of the columns, with factors of their own.
-    pub(super) fn add_with(
+    /// Adds other totals from `first` on, times a factor. Those of complex elements lie in pairs: real part, imaginary part.
+    pub(super) fn add_multiple<T: Element>(
         &mut self,
+        factor: Complex64,
+        other: &Self,
         first: usize,
-        columns: &[&[f64]; BATCH],
-        factors: &[f64; BATCH],
-        sums: &mut [f64],
-        terms: Terms,
-        term_factors: &[f64; BATCH],
     ) {
-        let range = first..first + columns[0].len();
-        let products = AddProducts {
-            high: &mut self.high[range.clone()],
-            low: &mut self.low[range.clone()],
-            columns,
-            factors,
-        };
-        let sums = &mut sums[range];
-        match terms {
-            Terms::Sizes => products.add_with::<Sizes>(sums, term_factors),
-            Terms::Squares => products.add_with::<Squares>(sums, term_factors),
-        }
-    }
-
-    /// Adds other totals, times a factor. Those of complex elements lie in pairs: real part, imaginary part.
-    pub(super) fn add_multiple<T: Element>(&mut self, factor: Complex64, other: &Self) {
         for at in 0..self.high.len() {
-            self.add_product(at, factor.re, other, at);
+            self.add_product(at, factor.re, other, first + at);
             if T::TYPE.is_complex() {
                 let (partner, factor) = match at % 2 {
                     0 => (at + 1, -factor.im),
                     _ => (at - 1, factor.im),
                 };
-                self.add_product(at, factor, other, partner);
+                self.add_product(at, factor, other, first + partner);
             }
         }
     }
@@ -363,165 +333,100 @@ fn add_exactly<S: Simd>(simd: S, high: &mut S::f64s, low: &mut S::f64s, sum: S::
     *high = total;
 }
 
-struct AddProducts<'a> {
-    high: &'a mut [f64],
-    low: &'a mut [f64],
-    columns: &'a [&'a [f64]; BATCH],
-    factors: &'a [f64; BATCH],
-}
-
-impl AddProducts<'_> {
-    fn add_with<K: Term>(self, sums: &mut [f64], factors: &[f64; BATCH]) {
-        let terms = AddTerms {
-            sums,
-            columns: self.columns,
-            factors,
-            kind: PhantomData::<K>,
-        };
-        Arch::new().dispatch(AddProductsAndTerms {
-            products: self,
-            terms,
-        });
-    }
-
-    #[inline(always)]
-    fn add<S: Simd>(
-        simd: S,
-        high: &mut [S::f64s],
-        low: &mut [S::f64s],
-        columns: &[&[S::f64s]; BATCH],
-        factors: &[f64; BATCH],
-    ) {
-        let len = high.len();
-        let (low, columns) = (&mut low[..len], shorten(columns, len));
-        let factors = splat(simd, factors);
-        for i in 0..len {
-            let sum = Products::sum(simd, &factors, &take_line(&columns, i));
-            add_exactly(simd, &mut high[i], &mut low[i], sum);
-        }
-    }
-}
-
-impl WithSimd for AddProducts<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let (vectors, rest) = cut_columns::<S>(self.columns, self.high.len());
-        let (high, last_high) = S::as_mut_simd_f64s(self.high);
-        let (low, last_low) = S::as_mut_simd_f64s(self.low);
-        Self::add(simd, high, low, &vectors, self.factors);
-        Self::add(Scalar::new(), last_high, last_low, &rest, self.factors);
-    }
-}
-
-/// [`AddProducts`] and [`AddTerms`] of the same columns, each of which is read once.
-struct AddProductsAndTerms<'a, K> {
-    products: AddProducts<'a>,
-    terms: AddTerms<'a, K>,
-}
-
-impl<K: Term> AddProductsAndTerms<'_, K> {
-    #[inline(always)]
-    fn add<S: Simd>(
-        simd: S,
-        [high, low, sums]: [&mut [S::f64s]; 3],
-        columns: &[&[S::f64s]; BATCH],
-        factors: &[f64; BATCH],
-        term_factors: &[f64; BATCH],
-    ) {
-        let len = high.len();
-        let (low, sums, columns) = (&mut low[..len], &mut sums[..len], shorten(columns, len));
-        let (factors, term_factors) = (splat(simd, factors), splat(simd, term_factors));
-        for i in 0..len {
-            let line = take_line(&columns, i);
-            sums[i] = simd.add_f64s(sums[i], K::sum(simd, &term_factors, &line));
-            let sum = Products::sum(simd, &factors, &line);
-            add_exactly(simd, &mut high[i], &mut low[i], sum);
-        }
-    }
-}
-
-impl<K: Term> WithSimd for AddProductsAndTerms<'_, K> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let AddProducts {
-            high,
-            low,
-            columns,
-            factors,
-        } = self.products;
-        let (vectors, rest) = cut_columns::<S>(columns, high.len());
-        let (high, last_high) = S::as_mut_simd_f64s(high);
-        let (low, last_low) = S::as_mut_simd_f64s(low);
-        let (sums, last_sums) = S::as_mut_simd_f64s(self.terms.sums);
-        let term_factors = self.terms.factors;
-        Self::add(simd, [high, low, sums], &vectors, factors, term_factors);
-        let last = [last_high, last_low, last_sums];
-        Self::add(Scalar::new(), last, &rest, factors, term_factors);
-    }
-}
-
-/// Adds a batch of A to the sums of all groups of columns of C, which begin `stride` apart: products, magnitudes and the number of
-/// zeros. Reads each column once.
+/// Adds a batch to the sums of some groups of columns of C, which begin `stride` apart: products, terms, and the number of zeros.
+/// Reads each column once.
 pub(super) struct AddGroups<'a> {
+    /// Empty if only terms are wanted.
     pub totals: &'a mut Totals,
-    /// Sums of magnitudes.
-    pub sizes: &'a mut [f64],
-    pub zeros: &'a mut [f64],
+    /// Sums of the terms.
+    pub sums: &'a mut [f64],
+    /// Numbers of nonzero terms, if they are wanted; else empty.
+    pub counts: &'a mut [f64],
     /// Place of the batch's first number in the first group's sums.
     pub first: usize,
     pub stride: usize,
-    pub columns: &'a [&'a [f64]; BATCH],
-    /// The factors of the columns' products and of their magnitudes, for each group.
+    pub batch: &'a Batch<'a>,
+    /// The factors of the columns' products and of their terms, for each group.
     pub factors: &'a [[[f64; BATCH]; 2]],
-    /// What a zero of each column adds.
-    pub zero_factors: &'a [f64; BATCH],
+    /// The factors of further products, whose totals follow those of the groups.
+    pub turned: &'a [[f64; BATCH]],
 }
 
 impl AddGroups<'_> {
-    pub fn run(self) {
-        Arch::new().dispatch(self);
+    pub fn run(self, terms: Terms) {
+        match terms {
+            Terms::Sizes => Arch::new().dispatch(AddTerms(self, PhantomData::<Sizes>)),
+            Terms::Squares => Arch::new().dispatch(AddTerms(self, PhantomData::<Squares>)),
+        }
     }
 
     /// Adds lines whose totals and sums begin at `first`. Each line is taken by all groups before the next one, so that memory is
     /// read while they compute.
     #[inline(always)]
-    fn add<S: Simd>(&mut self, simd: S, columns: &[&[S::f64s]; BATCH], first: usize) {
+    fn add<S: Simd, K: Term>(&mut self, simd: S, columns: &[&[S::f64s]; BATCH], first: usize) {
         let len = columns[0].len();
         let columns = shorten(columns, len);
-        let zero_factors = splat(simd, self.zero_factors);
+        // A column that only repeats another has no zeros.
+        let mut minus_one = [0.0; BATCH];
+        minus_one[..self.batch.cols.len()].fill(-1.0);
+        let minus_one = splat(simd, &minus_one);
         for i in 0..len {
             let line = take_line(&columns, i);
             let mut at = first + i * S::F64_LANES;
-            let zeros = vector_at::<S>(self.zeros, at);
-            let found = Zeros::sum(simd, &zero_factors, &line);
-            *zeros = simd.add_f64s(*zeros, found);
-            for [factors, size_factors] in self.factors {
-                let sizes = vector_at::<S>(self.sizes, at);
-                let sum = Sizes::sum(simd, &splat(simd, size_factors), &line);
-                *sizes = simd.add_f64s(*sizes, sum);
-                let high = vector_at::<S>(&mut self.totals.high, at);
-                let low = vector_at::<S>(&mut self.totals.low, at);
-                let sum = Products::sum(simd, &splat(simd, factors), &line);
-                add_exactly(simd, high, low, sum);
+            if !self.counts.is_empty() {
+                let counts = vector_at::<S>(self.counts, at);
+                *counts = simd.add_f64s(*counts, Zeros::sum(simd, &minus_one, &line));
+            }
+            for [factors, term_factors] in self.factors {
+                let sums = vector_at::<S>(self.sums, at);
+                let sum = K::sum(simd, &splat(simd, term_factors), &line);
+                *sums = simd.add_f64s(*sums, sum);
+                if !self.totals.high.is_empty() {
+                    self.add_products(simd, &line, factors, at);
+                }
+                at += self.stride;
+            }
+            for factors in self.turned {
+                self.add_products(simd, &line, factors, at);
                 at += self.stride;
             }
         }
     }
+
+    /// Adds the products of a line with these factors to the totals at `at`.
+    #[inline(always)]
+    fn add_products<S: Simd>(
+        &mut self,
+        simd: S,
+        line: &[S::f64s; BATCH],
+        factors: &[f64; BATCH],
+        at: usize,
+    ) {
+        let high = vector_at::<S>(&mut self.totals.high, at);
+        let low = vector_at::<S>(&mut self.totals.low, at);
+        add_exactly(
+            simd,
+            high,
+            low,
+            Products::sum(simd, &splat(simd, factors), line),
+        );
+    }
 }
 
-impl WithSimd for AddGroups<'_> {
+/// [`AddGroups`] with terms of this kind.
+struct AddTerms<'a, K>(AddGroups<'a>, PhantomData<K>);
+
+impl<K: Term> WithSimd for AddTerms<'_, K> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(mut self, simd: S) {
-        let (first, len) = (self.first, self.columns[0].len());
-        let (vectors, rest) = cut_columns::<S>(self.columns, len);
-        self.add(simd, &vectors, first);
-        self.add(Scalar::new(), &rest, first + len - rest[0].len());
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self(mut groups, _) = self;
+        let (first, columns) = (groups.first, &groups.batch.columns);
+        let len = columns[0].len();
+        let (vectors, rest) = cut_columns::<S>(columns, len);
+        groups.add::<S, K>(simd, &vectors, first);
+        groups.add::<Scalar, K>(Scalar::new(), &rest, first + len - rest[0].len());
     }
 }
 
@@ -530,61 +435,6 @@ impl WithSimd for AddGroups<'_> {
 fn vector_at<S: Simd>(numbers: &mut [f64], at: usize) -> &mut S::f64s {
     let (vectors, _) = S::as_mut_simd_f64s(&mut numbers[at..at + S::F64_LANES]);
     &mut vectors[0]
-}
-
-/// Adds the columns' magnitudes, each times its factor.
-pub(super) fn add_sizes(sums: &mut [f64], columns: &[&[f64]; BATCH], factors: &[f64; BATCH]) {
-    add_terms::<Sizes>(sums, columns, factors);
-}
-
-/// Adds the columns' squares, each number times its column's factor.
-pub(super) fn add_squares(sums: &mut [f64], columns: &[&[f64]; BATCH], factors: &[f64; BATCH]) {
-    add_terms::<Squares>(sums, columns, factors);
-}
-
-/// Adds to each line's sum the terms of its numbers in the columns.
-fn add_terms<K: Term>(sums: &mut [f64], columns: &[&[f64]; BATCH], factors: &[f64; BATCH]) {
-    Arch::new().dispatch(AddTerms {
-        sums,
-        columns,
-        factors,
-        kind: PhantomData::<K>,
-    });
-}
-
-struct AddTerms<'a, K> {
-    sums: &'a mut [f64],
-    columns: &'a [&'a [f64]; BATCH],
-    factors: &'a [f64; BATCH],
-    kind: PhantomData<K>,
-}
-
-impl<K: Term> AddTerms<'_, K> {
-    #[inline(always)]
-    fn add<S: Simd>(
-        simd: S,
-        sums: &mut [S::f64s],
-        columns: &[&[S::f64s]; BATCH],
-        factors: &[f64; BATCH],
-    ) {
-        let columns = shorten(columns, sums.len());
-        let factors = splat(simd, factors);
-        for (i, sum) in sums.iter_mut().enumerate() {
-            *sum = simd.add_f64s(*sum, K::sum(simd, &factors, &take_line(&columns, i)));
-        }
-    }
-}
-
-impl<K: Term> WithSimd for AddTerms<'_, K> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let (vectors, rest) = cut_columns::<S>(self.columns, self.sums.len());
-        let (sums, last_sums) = S::as_mut_simd_f64s(self.sums);
-        Self::add(simd, sums, &vectors, self.factors);
-        Self::add(Scalar::new(), last_sums, &rest, self.factors);
-    }
 }
 
 /// Returns the sum of a column's magnitudes, and the sum of its squares.

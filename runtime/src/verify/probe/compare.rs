@@ -15,7 +15,9 @@ use crate::product::Scalars;
 const ROUNDING: f64 = 1.8;
 /// Roundings of an element whatever its number of terms, among them those of the check itself.
 const FEW_ROUNDINGS: f64 = 2.0;
-/// The least factor of a bound above which a residual is wrong even if its elements cannot be examined.
+/// Roundings of the check itself, in units of `2⁻⁵³·h`: a sum of 8 columns is rounded alike in all rows that are alike.
+const OWN_ROUNDINGS: f64 = 16.0;
+/// The least factor of a bound above which a residual is wrong for certain.
 const CERTAINLY_WRONG: f64 = 32.0;
 /// The most residuals whose elements are examined.
 pub(super) const MOST_SUSPECTS: usize = 16;
@@ -25,11 +27,12 @@ pub(super) const MOST_SUSPECTS: usize = 16;
 pub(super) struct Residual {
     pub row: usize,
     pub group: usize,
-    /// Its magnitude.
-    pub size: f64,
+    pub value: Complex64,
     /// The bound of its magnitude.
     pub bound: f64,
-    /// The factor of the bound above which it is wrong even if its elements cannot be examined.
+    /// The largest difference from the errors of its elements.
+    pub slack: f64,
+    /// The factor of the bound above which it is wrong for certain.
     pub certainly: f64,
     /// An error that the bound of an element of the group's typical size lets pass, times its number of the probe vector.
     pub element: f64,
@@ -44,39 +47,25 @@ pub(super) struct Residual {
 pub(super) struct SuspectResidual {
     pub row: usize,
     pub group: usize,
-    /// The residual in units of its bound, finite: ranks tell it each other.
+    /// The residual in units of its bound.
     pub ratio: f64,
+    /// Its real and imaginary part.
+    pub parts: [f64; 2],
+    /// The largest difference from the errors of its elements.
+    pub slack: f64,
 }
 
-/// All residuals, compared with bounds.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Judgement {
+/// All residuals, compared with their bounds.
+#[derive(Debug, Default)]
+pub(super) struct Comparison {
     /// The largest residual in units of its bound; infinite for one that is no finite number.
-    pub largest: f64,
+    pub residual: f64,
+    /// The same with the bounds above which a residual is wrong for certain.
+    pub certain: f64,
     /// The smallest error of an element of typical size that is found in every row and group, as a part of the mean
     /// magnitude of its row's elements in its group, each scaled by its column's norm.
     pub finds: f64,
-}
-
-impl Judgement {
-    fn note(&mut self, residual: &Residual, bound: f64) {
-        self.largest = self.largest.max(divide(residual.size, bound));
-        if residual.mean > 0.0 {
-            // Rounding may hide an error of its own size.
-            let hidden = (bound + residual.size).max(residual.element);
-            self.finds = self.finds.max(hidden * residual.reach / residual.mean);
-        }
-    }
-}
-
-/// All residuals, compared.
-#[derive(Debug, Default)]
-pub(super) struct Comparison {
-    /// With the bounds of what rounding reaches.
-    pub usual: Judgement,
-    /// With the bounds that no right result exceeds.
-    pub certain: Judgement,
-    /// The largest residuals above their usual bounds, in descending order.
+    /// The largest residuals above their bounds, in descending order, those that are no finite numbers aside.
     pub suspects: Vec<SuspectResidual>,
     /// `true` if a bound is no finite number.
     pub overflows: bool,
@@ -92,25 +81,17 @@ impl<T: Scalar> Probe<T> {
         comm: &dyn Comm,
         c: &HeldMatrix<'_, T>,
     ) -> Result<Comparison, Error> {
-        let mut comparison = Comparison::default();
-        self.pass_over_residuals(comm, c, |residual| comparison.note(&residual))?;
-        let Comparison {
-            usual,
-            certain,
-            suspects,
-            overflows,
-        } = comparison;
+        let mut found = Comparison::default();
+        self.pass_over_residuals(comm, c, |residual| found.note(&residual))?;
         // Their bits, because numbers as text must be finite.
-        let bits = [usual.largest, usual.finds, certain.largest, certain.finds].map(f64::to_bits);
-        let found = (comm.rank() == 0).then_some((bits, suspects, overflows));
-        let (bits, suspects, overflows) = comm.share(0, found)?;
-        let [largest, finds, certain_largest, certain_finds] = bits.map(f64::from_bits);
+        let bits = [found.residual, found.certain, found.finds].map(f64::to_bits);
+        let told = (comm.rank() == 0).then_some((bits, found.suspects, found.overflows));
+        let (bits, suspects, overflows) = comm.share(0, told)?;
+        let [residual, certain, finds] = bits.map(f64::from_bits);
         Ok(Comparison {
-            usual: Judgement { largest, finds },
-            certain: Judgement {
-                largest: certain_largest,
-                finds: certain_finds,
-            },
+            residual,
+            certain,
+            finds,
             suspects,
             overflows,
         })
@@ -159,16 +140,13 @@ impl<T: Scalar> Probe<T> {
                     Some(added) => (alpha * sizes[at]).hypot(beta * added.sqrt()),
                     None => alpha * sizes[at],
                 };
-                let size = match residuals[at * parts..(at + 1) * parts] {
-                    [re, im] => re.hypot(im),
-                    [real] => real.abs(),
-                    _ => f64::NAN,
-                };
+                let bound = self.find_bound(terms, gauge, total);
                 take(Residual {
                     row,
                     group,
-                    size,
-                    bound: self.find_bound(terms, gauge, total),
+                    value: read_element(&residuals[at * parts..(at + 1) * parts]),
+                    bound,
+                    slack: bound + OWN_ROUNDINGS * f64::EPSILON / 2.0 * gauge,
                     certainly: find_certain_factor(terms),
                     element: find_element_bound::<T>(terms) * gauge / cols.sqrt(),
                     reach,
@@ -183,13 +161,14 @@ impl<T: Scalar> Probe<T> {
     fn subtract(&self, found: &Totals) -> Vec<f64> {
         let Scalars { alpha, beta } = self.scalars;
         let mut residuals = Totals::zeros(self.sizes.len());
-        residuals.add_multiple::<T>(-Complex64::ONE, found);
-        residuals.add_multiple::<T>(alpha.value(), &self.products);
-        if let Some(turned) = &self.turned {
-            residuals.add_multiple::<T>(Complex64::I * alpha.value(), turned);
+        residuals.add_multiple::<T>(-Complex64::ONE, found, 0);
+        residuals.add_multiple::<T>(alpha.value(), &self.products, 0);
+        if T::TYPE.is_complex() {
+            let turned = self.sizes.len();
+            residuals.add_multiple::<T>(Complex64::I * alpha.value(), &self.products, turned);
         }
         if let Some((added, _)) = &self.added {
-            residuals.add_multiple::<T>(beta.value(), added);
+            residuals.add_multiple::<T>(beta.value(), added, 0);
         }
         residuals.round()
     }
@@ -215,11 +194,19 @@ pub(super) fn find_worst_bound<T: Scalar>(terms: f64) -> f64 {
     (terms + 4.0) * (count_parts::<T>() as f64).sqrt() * T::EPSILON / 2.0
 }
 
-/// Returns the factor of a residual's bound above which it is wrong even if its elements cannot be examined. Roundings of
-/// equal terms add up in proportion to their number.
+/// Returns the factor of a residual's bound above which it is wrong for certain. Roundings of equal terms add up in proportion
+/// to their number.
 fn find_certain_factor(terms: f64) -> f64 {
     let drift = (terms + 4.0) / (ROUNDING * (terms.sqrt() + FEW_ROUNDINGS));
     drift.max(CERTAINLY_WRONG)
+}
+
+/// Returns the element that these real numbers are.
+pub(super) fn read_element(parts: &[f64]) -> Complex64 {
+    match parts {
+        [re, im] => Complex64::new(*re, *im),
+        real => Complex64::new(real[0], 0.0),
+    }
 }
 
 /// Adds the values of each element's parts.
@@ -245,17 +232,24 @@ pub(super) fn divide(residual: f64, bound: f64) -> f64 {
 
 impl Comparison {
     fn note(&mut self, residual: &Residual) {
-        self.overflows |= !residual.bound.is_finite();
-        self.usual.note(residual, residual.bound);
-        self.certain
-            .note(residual, residual.certainly * residual.bound);
-        let ratio = divide(residual.size, residual.bound);
+        let Residual { value, bound, .. } = *residual;
+        let (size, ratio) = (value.norm(), divide(value.norm(), bound));
+        self.overflows |= !bound.is_finite();
+        self.residual = self.residual.max(ratio);
+        self.certain = self.certain.max(ratio / residual.certainly);
+        if residual.mean > 0.0 {
+            // Rounding may hide an error of its own size.
+            let hidden = (bound + size).max(residual.element);
+            self.finds = self.finds.max(hidden * residual.reach / residual.mean);
+        }
         let place = (self.suspects).partition_point(|suspect| suspect.ratio >= ratio);
-        if ratio > 1.0 && place < MOST_SUSPECTS {
+        if ratio > 1.0 && ratio.is_finite() && place < MOST_SUSPECTS {
             let suspect = SuspectResidual {
                 row: residual.row,
                 group: residual.group,
-                ratio: ratio.min(f64::MAX),
+                ratio,
+                parts: [value.re, value.im],
+                slack: residual.slack,
             };
             self.suspects.insert(place, suspect);
             self.suspects.truncate(MOST_SUSPECTS);

@@ -3,9 +3,11 @@
 use isochron_devices::Scalar;
 use num_complex::Complex64;
 
-use super::Probe;
 use super::batches::{count_parts, pass_over};
-use super::compare::{SuspectResidual, divide, find_element_bound, find_worst_bound};
+use super::compare::{
+    MOST_SUSPECTS, SuspectResidual, divide, find_element_bound, find_worst_bound, read_element,
+};
+use super::{Probe, Verdict};
 use crate::comm::Comm;
 use crate::error::Error;
 use crate::matrix::{HeldMatrix, Matrix, Operand, Region, Spread};
@@ -20,6 +22,12 @@ pub trait Recall<T: Scalar> {
     /// # Collective
     /// All ranks.
     fn factors(&mut self, take: &mut TakeFactors<'_, T>) -> Result<(), Error>;
+
+    /// Returns `true` if the matrices are generated or read anew. In memory that the multiplication has used, a change that the
+    /// check has not seen would be taken for right.
+    fn is_anew(&self) -> bool {
+        false
+    }
 
     /// Makes the elements of C before the multiplication that are on `window`.
     ///
@@ -46,38 +54,48 @@ impl<T: Scalar> Recall<T> for [Operand<'_, T>; 2] {
     }
 }
 
-/// The most roundings of one direction that are no drift. Within them the bound is that of the worst case.
-const STRETCH: usize = 4096;
+/// The error of an element over the drift of its terms added one after the other. Another order drifts less, since its sums
+/// are smaller, but for the directions of single roundings.
+const DRIFT: f64 = 4.0;
 
-/// The elements of a row and a group, computed again, times the [factor](super::vector::ProbeVector::factor) of the vector.
+/// The product of an element of a row and a group, computed again, times the [factor](super::vector::ProbeVector::factor) of the
+/// vector.
 #[derive(Debug, Clone, Copy, Default)]
 struct ComputedElement {
     /// The product in twice double precision, and what was rounded off.
     product: [Complex64; 2],
     /// `g`: the sum of the magnitudes of its terms.
     size: f64,
-    /// The element of C.
-    found: Complex64,
-    /// The element of C before the multiplication.
-    added: Complex64,
     /// Its terms added one after the other as elements of the result's type.
     sum: Complex64,
-    /// Errors of these additions: of the present stretch, their number, and the magnitudes of all stretches.
-    stretch: (Complex64, usize),
+    /// Errors of these additions: roundings of one direction add up within a stretch, and others cancel.
     drift: f64,
 }
 
-/// The largest error of the elements that were examined.
-#[derive(Debug, Clone, Copy, Default)]
+/// Outcome of the examination.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Examined {
-    /// In units of its bound.
-    pub largest: f64,
-    /// The factor by which drift raised a bound; at least 1.
-    pub raised: f64,
+    /// The largest error of an element in units of its bound.
+    largest: f64,
+    /// The largest part of a residual that the errors of its elements do not explain, in units of what rounding leaves.
+    unexplained: f64,
+    /// The factor by which the smallest error that is found grows, because drift raised a bound or rows were not examined.
+    raised: f64,
+}
+
+impl Examined {
+    /// Settles the verdict of a result with suspicious residuals, which stays open if it was computed from other matrices.
+    pub(super) fn settle(&self, verdict: &mut Verdict) {
+        verdict.finds = verdict.finds.map(|finds| finds * self.raised);
+        if self.largest > 1.0 || self.unexplained <= 1.0 {
+            verdict.passed = Some(self.largest <= 1.0);
+            verdict.residual = self.largest;
+        }
+    }
 }
 
 impl<T: Scalar> Probe<T> {
-    /// Computes the elements of suspicious rows and groups again, and returns the largest error in units of its bound.
+    /// Computes the elements of suspicious rows and groups again.
     ///
     /// # Errors
     /// The errors of `again` and of [`Comm`].
@@ -110,25 +128,24 @@ impl<T: Scalar> Probe<T> {
         if self.scalars.alpha != T::ZERO {
             again.factors(&mut take)?;
         }
+        let hidden = suspects
+            .get(MOST_SUSPECTS - 1)
+            .map_or(1.0, |least| least.ratio);
         let mut examined = Examined {
             largest: 0.0,
-            raised: 1.0,
+            unexplained: 0.0,
+            raised: hidden,
         };
-        for ((suspect, elements), terms) in suspects.iter().zip(&mut elements).zip(terms) {
-            self.find_elements(&Operand::from(c), suspect, elements);
-            if self.scalars.beta != T::ZERO {
-                self.recall_added(comm, again, c.spread(), suspect, elements)?;
-            }
-            sum_over_ranks(comm, elements)?;
-            for element in elements {
-                self.judge_element(element, terms, comm.size(), &mut examined);
-            }
+        for ((suspect, elements), terms) in suspects.iter().zip(&elements).zip(terms) {
+            let errors = self.find_errors(comm, again, c, suspect, elements)?;
+            self.judge_elements(suspect, &errors, terms, comm.size(), &mut examined);
         }
         // Their bits, because numbers as text must be finite. The first rank's numbers count.
-        let bits = [examined.largest, examined.raised].map(f64::to_bits);
-        let [largest, raised] = comm.share(0, (comm.rank() == 0).then_some(bits))?;
+        let bits = [examined.largest, examined.unexplained, examined.raised].map(f64::to_bits);
+        let [largest, unexplained, raised] = comm.share(0, (comm.rank() == 0).then_some(bits))?;
         Ok(Examined {
             largest: f64::from_bits(largest),
+            unexplained: f64::from_bits(unexplained),
             raised: f64::from_bits(raised),
         })
     }
@@ -142,122 +159,110 @@ impl<T: Scalar> Probe<T> {
         elements: &mut [ComputedElement],
     ) {
         let cols = self.groups.cols(suspect.group);
-        let may_drift = self.k > STRETCH / 2;
         pass_over(b, &Region::new(0..b.rows(), cols.clone()), |batch| {
             for (col, numbers) in batch.cols.clone().zip(batch.columns) {
                 let element = &mut elements[col - cols.start];
-                let values = read_elements::<T>(numbers);
-                for (a, b) in row[batch.rows.clone()].iter().zip(values) {
-                    element.add(*a, b);
-                    if may_drift {
-                        element.add_rounded::<T>(a * b);
-                    }
-                }
+                let values = numbers.chunks_exact(count_parts::<T>()).map(read_element);
+                let terms = row[batch.rows.clone()].iter().zip(values);
+                element.drift += terms
+                    .map(|(a, b)| element.add::<T>(*a, b))
+                    .sum::<Complex64>()
+                    .norm();
             }
         });
     }
 
-    /// Takes this rank's elements of the result.
-    fn find_elements(
-        &self,
-        c: &Operand<'_, T>,
-        suspect: &SuspectResidual,
-        elements: &mut [ComputedElement],
-    ) {
-        let cols = self.groups.cols(suspect.group);
-        let place = Region::new(suspect.row..suspect.row + 1, cols.clone());
-        pass_over(c, &place, |batch| {
-            for (col, numbers) in batch.cols.clone().zip(batch.columns) {
-                let mut values = read_elements::<T>(numbers);
-                let found = values.next().unwrap_or_default();
-                elements[col - cols.start].found = found * self.vector.factor();
-            }
-        });
-    }
-
-    /// Takes the elements of C before the multiplication, on the first rank.
+    /// Returns the error of each element, as its real and imaginary part, the size of its terms and their drift.
     ///
     /// # Collective
     /// All ranks.
-    fn recall_added(
+    fn find_errors(
         &self,
         comm: &dyn Comm,
         again: &mut dyn Recall<T>,
-        c: &Spread,
+        c: &HeldMatrix<'_, T>,
         suspect: &SuspectResidual,
-        elements: &mut [ComputedElement],
-    ) -> Result<(), Error> {
-        let first = self.groups.cols(suspect.group).start;
-        let row = Spread::on_one(1, elements.len(), 0, comm.size())?;
-        let row = row.within((suspect.row, first), (c.rows(), c.cols()));
-        let added = again.c(row)?;
-        if comm.rank() == 0 {
-            for (col, element) in elements.iter_mut().enumerate() {
-                element.added = added.local().col(col)[0].value() * self.vector.factor();
+        elements: &[ComputedElement],
+    ) -> Result<Vec<[f64; 4]>, Error> {
+        let (alpha, beta) = (self.scalars.alpha.value(), self.scalars.beta.value());
+        let cols = self.groups.cols(suspect.group);
+        let [mut found, mut added] = [0, 1].map(|_| vec![Complex64::ZERO; cols.len()]);
+        let place = Region::new(suspect.row..suspect.row + 1, cols.clone());
+        pass_over(&Operand::from(c), &place, |batch| {
+            for (col, numbers) in batch.cols.clone().zip(batch.columns) {
+                let parts = &numbers[..count_parts::<T>()];
+                found[col - cols.start] = read_element(parts) * self.vector.factor();
+            }
+        });
+        if self.scalars.beta != T::ZERO {
+            let row = Spread::on_one(1, cols.len(), 0, comm.size())?;
+            let c = c.spread();
+            let row = row.within((suspect.row, cols.start), (c.rows(), c.cols()));
+            let c = again.c(row)?;
+            if comm.rank() == 0 {
+                for (col, added) in added.iter_mut().enumerate() {
+                    *added = c.local().col(col)[0].value() * self.vector.factor();
+                }
             }
         }
-        Ok(())
+        let share = |((element, found), added): ((&ComputedElement, &Complex64), &Complex64)| {
+            let [product, rest] = element.product;
+            let error = alpha * product - found + beta * added + alpha * rest;
+            // C is one more term.
+            let size = alpha.norm() * element.size + beta.norm() * added.norm();
+            [error.re, error.im, size, alpha.norm() * element.drift]
+        };
+        let mut errors: Vec<_> = elements.iter().zip(&found).zip(&added).map(share).collect();
+        comm.sum_f64(errors.as_flattened_mut())?;
+        Ok(errors)
     }
 
-    /// Compares an element, of a row with this number of nonzero real terms, with its bound.
-    fn judge_element(
+    /// Compares the elements of a row, with this number of nonzero real terms, with their bounds.
+    fn judge_elements(
         &self,
-        element: &ComputedElement,
+        suspect: &SuspectResidual,
+        errors: &[[f64; 4]],
         terms: f64,
         ranks: usize,
         examined: &mut Examined,
     ) {
-        let (alpha, beta) = (self.scalars.alpha.value(), self.scalars.beta.value());
-        let [product, rest] = element.product;
-        let error = alpha * product - element.found + beta * element.added + alpha * rest;
-        // C is one more term.
-        let size = alpha.norm() * element.size + beta.norm() * element.added.norm();
-        let terms = terms + f64::from(u8::from(beta != Complex64::ZERO));
-        let unit = find_element_bound::<T>(terms) * size;
-        // A rank's terms were added to a sum that is smaller than that of all ranks, so they drifted less.
-        let drift = DRIFT * ranks as f64 * alpha.norm() * element.drift;
-        let worst = find_worst_bound::<T>(terms) * size;
-        let bound = drift.clamp(unit, worst.max(unit));
-        let underflow = (self.k + 4) as f64 * (1.0 + alpha.l1_norm()) * T::SMALLEST_NORMAL;
-        examined.largest = examined
-            .largest
-            .max(divide(error.norm(), bound + underflow));
-        if unit > 0.0 {
-            examined.raised = examined.raised.max(bound / unit);
+        let terms = terms + f64::from(u8::from(self.scalars.beta != T::ZERO));
+        let alpha = self.scalars.alpha.value().l1_norm();
+        let underflow = (self.k + 4) as f64 * (1.0 + alpha) * T::SMALLEST_NORMAL;
+        let mut unexplained = read_element(&suspect.parts);
+        let numbers = self.vector.numbers();
+        let numbers = &numbers[self.groups.cols(suspect.group)];
+        for ([re, im, size, drift], x) in errors.iter().zip(numbers) {
+            let error = Complex64::new(*re, *im);
+            let unit = find_element_bound::<T>(terms) * size;
+            // A rank's terms were added to a sum that is smaller than that of all ranks, so they drifted less.
+            let drift = (DRIFT * ranks as f64 * drift).min(find_worst_bound::<T>(terms) * size);
+            let bound = drift.max(unit);
+            examined.largest = examined
+                .largest
+                .max(divide(error.norm(), bound + underflow));
+            if unit > 0.0 {
+                examined.raised = examined.raised.max(bound / unit);
+            }
+            unexplained -= error * (x / self.vector.factor());
         }
+        let unexplained = divide(unexplained.norm(), suspect.slack);
+        examined.unexplained = examined.unexplained.max(unexplained);
     }
 }
 
-/// The error of an element over the drift of its terms added one after the other. Another order drifts less, since its sums
-/// are smaller, but for the directions of single roundings.
-const DRIFT: f64 = 4.0;
-
 impl ComputedElement {
-    fn add(&mut self, a: Complex64, b: Complex64) {
+    /// Adds a term, and returns the error of adding it as the element's type does.
+    fn add<T: Scalar>(&mut self, a: Complex64, b: Complex64) -> Complex64 {
         let term = a * b;
         let [product, rest] = &mut self.product;
         let (total, error) = add_exactly(*product, term);
         *rest += error;
         *product = total;
         self.size += a.norm() * b.norm();
-    }
-
-    /// Adds a term as the element's type does. Roundings of one direction add up within a stretch, and others cancel.
-    fn add_rounded<T: Scalar>(&mut self, term: Complex64) {
-        let term = T::of(term).value();
-        let (total, error) = add_exactly(self.sum, term);
+        let (total, error) = add_exactly(self.sum, T::of(term).value());
         self.sum = T::of(total).value();
-        let (errors, count) = &mut self.stretch;
-        *errors += error + (total - self.sum);
-        *count += 1;
-        if *count == STRETCH {
-            self.end_stretch();
-        }
-    }
-
-    fn end_stretch(&mut self) {
-        let (errors, _) = std::mem::take(&mut self.stretch);
-        self.drift += errors.norm();
+        error + (total - self.sum)
     }
 }
 
@@ -283,47 +288,10 @@ fn gather_rows<T: Scalar>(
         let place = Region::new(suspect.row..suspect.row + 1, 0..k);
         pass_over(a, &place, |batch| {
             for (col, numbers) in batch.cols.clone().zip(batch.columns) {
-                row[col] = read_elements::<T>(numbers).next().unwrap_or_default();
+                row[col] = read_element(&numbers[..count_parts::<T>()]);
             }
         });
     }
     comm.sum_f64(bytemuck::cast_slice_mut(&mut rows))?;
     Ok(rows)
-}
-
-/// Returns the elements that these real numbers are.
-fn read_elements<T: Scalar>(numbers: &[f64]) -> impl Iterator<Item = Complex64> {
-    numbers.chunks_exact(count_parts::<T>()).map(|of| match of {
-        [re, im] => Complex64::new(*re, *im),
-        real => Complex64::new(real[0], 0.0),
-    })
-}
-
-fn sum_over_ranks(comm: &dyn Comm, elements: &mut [ComputedElement]) -> Result<(), Error> {
-    let mut numbers = Vec::with_capacity(10 * elements.len());
-    for element in &mut *elements {
-        element.end_stretch();
-        for number in [
-            element.product[0],
-            element.product[1],
-            element.found,
-            element.added,
-        ] {
-            numbers.extend([number.re, number.im]);
-        }
-        numbers.extend([element.size, element.drift]);
-    }
-    comm.sum_f64(&mut numbers)?;
-    for (element, numbers) in elements.iter_mut().zip(numbers.chunks_exact(10)) {
-        let complex = |at: usize| Complex64::new(numbers[2 * at], numbers[2 * at + 1]);
-        *element = ComputedElement {
-            product: [complex(0), complex(1)],
-            found: complex(2),
-            added: complex(3),
-            size: numbers[8],
-            drift: numbers[9],
-            ..ComputedElement::default()
-        };
-    }
-    Ok(())
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use isochron_devices::Scalar;
 
 use super::batches::{
-    Batch, add_sizes, add_squares, count_parts, find_part, pass_over, size_column,
+    AddGroups, Batch, Terms, Totals, count_parts, find_part, pass_over, size_column,
 };
 use super::compare::fold;
 use crate::comm::Comm;
@@ -157,16 +157,9 @@ impl ProbeVector {
         }
     }
 
-    /// Returns the same vector with much smaller numbers, with which sums of the largest elements do not overflow.
-    pub(super) fn shrink(&self) -> Self {
-        Self {
-            shrunk: SHRUNK,
-            ..self.clone()
-        }
-    }
-
-    pub(super) fn is_shrunk(&self) -> bool {
-        self.shrunk != 1.0
+    /// Makes the numbers much smaller, so that sums of the largest elements do not overflow.
+    pub(super) fn shrink(&mut self) {
+        self.shrunk = SHRUNK;
     }
 
     /// Returns the factor of all numbers, a power of two.
@@ -299,11 +292,19 @@ fn find_row_norms<T: Scalar>(
         .collect();
     let [mut sizes, mut squares] = [0, 1].map(|_| vec![0.0; factor.rows() * parts]);
     pass_over(factor, &find_part(factor), |batch| {
-        let first = batch.rows.start * parts;
-        let lines = first..first + batch.columns[0].len();
-        let scales = batch.pick(&col_scales);
-        add_sizes(&mut sizes[lines.clone()], &batch.columns, &scales);
-        add_squares(&mut squares[lines], &batch.columns, &scales);
+        for (terms, sums) in [(Terms::Sizes, &mut sizes), (Terms::Squares, &mut squares)] {
+            AddGroups {
+                totals: &mut Totals::default(),
+                sums,
+                counts: &mut [],
+                first: batch.rows.start * parts,
+                stride: 0,
+                batch,
+                factors: &[[batch.pick(&col_scales); 2]],
+                turned: &[],
+            }
+            .run(terms);
+        }
     });
     sum_norms(
         comm,
