@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use isochron_hierarchy::printable::show_text;
+use isochron_hierarchy::printable::escape;
 use minijinja::{Environment, context};
 
 use crate::error::CampaignError;
@@ -33,12 +33,23 @@ impl JobScript<'_> {
     /// Returns the text of the script.
     ///
     /// # Errors
-    /// [`CampaignError::File`] for a path that no script can hold.
+    /// [`CampaignError::File`] for a path or an option that no script can hold.
     pub fn format(&self) -> Result<String, CampaignError> {
+        if let Some(option) = self
+            .options
+            .iter()
+            .find(|option| option.contains(['\n', '\r']))
+        {
+            let reason = format!(
+                "`{}` is no option of a job: a line ends in it",
+                escape(option)
+            );
+            return Err(CampaignError::file(self.file, reason));
+        }
         let nodes = self.campaign.list_nodes();
         let listed: Vec<String> = nodes.iter().map(u32::to_string).collect();
         let values = context! {
-            name => show_text(&self.campaign.name),
+            name => escape(&self.campaign.name),
             job => name_job(&self.campaign.name),
             options => list_options(self.options),
             nodes => listed.join(" "),

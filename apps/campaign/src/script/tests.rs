@@ -175,3 +175,42 @@ fn a_campaign_that_does_not_say_how_many_nodes_has_one_job() {
         "{output:?}"
     );
 }
+
+#[test]
+fn no_name_and_no_option_becomes_a_line_of_the_script() {
+    let cluster = Cluster::new("exit 0\n");
+    let lines = |name: &str| {
+        let named = Campaign {
+            name: name.to_owned(),
+            ..Campaign::read(&cluster.path("unlike.toml")).unwrap()
+        };
+        let script = JobScript {
+            campaign: &named,
+            file: &cluster.path("unlike.toml"),
+            folder: &cluster.path("results"),
+            program: &cluster.path("an engine"),
+            options: &[],
+        };
+        script.format().unwrap().lines().count()
+    };
+    for name in [
+        "a\ntouch pwned #",
+        "a\r\nb",
+        "\n#SBATCH --uid=0",
+        "a\u{85}b\u{2028}c",
+        "`touch pwned`",
+    ] {
+        assert_eq!(lines(name), lines("unlike hosts"), "{name:?}");
+    }
+    for option in ["--comment=a\ntouch pwned", "-J\rx"] {
+        let script = JobScript {
+            campaign: &Campaign::read(&cluster.path("unlike.toml")).unwrap(),
+            file: &cluster.path("unlike.toml"),
+            folder: &cluster.path("results"),
+            program: &cluster.path("an engine"),
+            options: &[option.to_owned()],
+        };
+        let refused = script.format().unwrap_err().to_string();
+        assert!(refused.contains("a line ends in it"), "{refused}");
+    }
+}
