@@ -10,22 +10,8 @@ use serde_json::{Map, Value, json};
 use crate::gpus::Gpus;
 
 /// Starts of the names of kernel options that change how fast programs run.
-const KERNEL_OPTIONS: [&str; 14] = [
-    "amd_pstate",
-    "cpufreq",
-    "cpuidle",
-    "default_hugepagesz",
-    "hugepages",
-    "idle",
-    "intel_idle",
-    "intel_pstate",
-    "iommu",
-    "isolcpus",
-    "mitigations",
-    "nohz",
-    "processor.max_cstate",
-    "transparent_hugepage",
-];
+const KERNEL_OPTIONS: &str = "amd_pstate cpufreq cpuidle default_hugepagesz hugepages idle intel_idle intel_pstate iommu \
+                              isolcpus mitigations nohz processor.max_cstate transparent_hugepage";
 
 /// Describes this host.
 pub(super) fn describe_this_host() -> Map<String, Value> {
@@ -73,7 +59,9 @@ impl HostFiles<'_> {
         let line = self.read("proc/cmdline")?;
         let words = line.split_whitespace().filter(|word| {
             let name = word.split('=').next().unwrap_or_default();
-            KERNEL_OPTIONS.iter().any(|start| name.starts_with(start))
+            KERNEL_OPTIONS
+                .split(' ')
+                .any(|start| name.starts_with(start))
         });
         Some(words.collect::<Vec<_>>().join(" "))
     }

@@ -23,39 +23,17 @@ use crate::file::Campaign;
 use crate::point::{fingerprint, to_hex};
 
 /// Starts of the names of variables that change how programs run.
-const VARIABLES: [&str; 18] = [
-    "BLIS_",
-    "CUDA_",
-    "FI_",
-    "GOMP_",
-    "HIP_",
-    "ISOCHRON_",
-    "KMP_",
-    "MKL_",
-    "MPICH_",
-    "NCCL_",
-    "OMPI_MCA_",
-    "OMP_",
-    "OPENBLAS_",
-    "PRTE_MCA_",
-    "ROCR_",
-    "SLURM_JOB_",
-    "SLURM_CPUS_",
-    "UCX_",
-];
+const VARIABLES: &str = "BLIS_ CRAY_ CUBLAS_ CUDA_ DOTNET_ FI_ GLIBC_TUNABLES GODEBUG GOGC GOMAXPROCS GOMEMLIMIT GOMP_ GPU_ HIP_ \
+                         HSA_ HUGETLB_ ISOCHRON_ I_MPI_ JAVA_ JAX_ JDK_ JULIA_ KMP_ LANG LC_ LD_AUDIT LD_BIND_ LD_PRELOAD \
+                         MALLOC_ MIMALLOC_ MKL_ MPICH_ MPIR_ MV2_ NCCL_ NODE_OPTIONS NUMBA_ NUMEXPR_ NVIDIA_ OMPI_MCA_ OMP_ \
+                         OPENBLAS_ PMIX_MCA_ POLARS_ PRTE_MCA_ PYTHON PYTORCH_ RAYON_ ROCR_ SLURM_CPUS_ SLURM_JOB_ TBB_ \
+                         TCMALLOC_ TF_ TOKIO_ TORCH_ UCX_ VECLIB_ XLA_ _JAVA_OPTIONS";
 
 /// Variables among them that differ from job to job and change nothing.
-const PASSING: [&str; 4] = [
-    "OMPI_MCA_orte_tmpdir_base",
-    "SLURM_JOB_END_TIME",
-    "SLURM_JOB_ID",
-    "SLURM_JOB_START_TIME",
-];
+const PASSING: &str = "ISOCHRON_CAMPAIGN OMPI_MCA_orte_tmpdir_base SLURM_JOB_END_TIME SLURM_JOB_ID SLURM_JOB_START_TIME";
 
 /// Parts of the names of libraries on which a program's speed depends.
-const LIBRARIES: [&str; 9] = [
-    "blas", "mkl", "blis", "mpi", "cuda", "cublas", "ucx", "fabric", "omp",
-];
+const LIBRARIES: &str = "blas mkl blis mpi cuda cublas ucx fabric omp";
 
 /// Largest file whose content is part of its fingerprint, in bytes. Of larger ones, which are data, the size is.
 const LARGEST: u64 = 256 << 20;
@@ -92,12 +70,15 @@ impl Environment {
 
 fn read_variables() -> Value {
     let variables = env::vars_os().filter_map(|(name, value)| {
-        let name = name.into_string().ok()?;
-        let is_told =
-            VARIABLES.iter().any(|start| name.starts_with(start)) && !PASSING.contains(&&*name);
-        is_told.then(|| (name, Value::from(value.to_string_lossy())))
+        let name = name.into_string().ok().filter(|name| is_told(name))?;
+        Some((name, Value::from(value.to_string_lossy())))
     });
     Value::Object(variables.collect())
+}
+
+fn is_told(name: &str) -> bool {
+    VARIABLES.split(' ').any(|start| name.starts_with(start))
+        && PASSING.split(' ').all(|it| it != name)
 }
 
 /// Returns the programs and files that the commands of a campaign name, by these names, with their fingerprints and libraries.
@@ -158,7 +139,7 @@ fn list_libraries(program: &Path) -> BTreeSet<String> {
         let path = line.split_once("=> ")?.1.split(" (").next()?;
         let path = fs::canonicalize(path).ok()?;
         let name = path.file_name()?.to_string_lossy().to_lowercase();
-        let matters = LIBRARIES.iter().any(|part| name.contains(part));
+        let matters = LIBRARIES.split(' ').any(|part| name.contains(part));
         matters.then(|| path.to_string_lossy().into_owned())
     });
     paths.collect()
@@ -257,5 +238,46 @@ mod tests {
         assert_eq!(hash_file(&found).as_deref(), Some(hash));
         assert!(find_file("sh", folder.path()).is_some());
         assert_eq!(find_file("no-such-program", folder.path()), None);
+    }
+
+    #[test]
+    fn variables_that_change_how_programs_run_are_told() {
+        for name in [
+            "LC_ALL",
+            "LC_NUMERIC",
+            "LANG",
+            "LD_PRELOAD",
+            "RAYON_NUM_THREADS",
+            "NUMEXPR_NUM_THREADS",
+            "JULIA_NUM_THREADS",
+            "GOMAXPROCS",
+            "OMP_NUM_THREADS",
+            "OPENBLAS_NUM_THREADS",
+            "MKL_NUM_THREADS",
+            "MALLOC_ARENA_MAX",
+            "GLIBC_TUNABLES",
+            "TBB_NUM_THREADS",
+            "PYTHONHASHSEED",
+            "VECLIB_MAXIMUM_THREADS",
+            "NUMBA_NUM_THREADS",
+            "POLARS_MAX_THREADS",
+            "I_MPI_PIN",
+            "GOGC",
+            "TF_NUM_INTEROP_THREADS",
+        ] {
+            assert!(is_told(name), "{name}");
+        }
+        // They differ from login to login, from repetition to repetition, or are secret.
+        for name in [
+            "HOME",
+            "SSH_CONNECTION",
+            "PWD",
+            "AWS_SECRET_ACCESS_KEY",
+            "SLURM_JOB_ID",
+            "ISOCHRON_CAMPAIGN",
+            "TERM",
+        ] {
+            assert!(!is_told(name), "{name}");
+        }
     }
 }
