@@ -1,8 +1,9 @@
 //! Results in what a program prints.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
-use regex::Regex;
+use regex::{Captures, Regex, RegexBuilder};
 use serde_json::Value;
 
 use crate::file::{JsonPlaces, RawResult, TOOK};
@@ -38,7 +39,10 @@ impl ResultRule {
                     .collect(),
             ),
             (None, Some(text)) => {
-                Self::Regex(Regex::new(text).map_err(|error| describe_regex_error(&error))?)
+                let mut builder = RegexBuilder::new(text);
+                // `^` and `$` are the ends of a line, whatever ends it.
+                let built = builder.multi_line(true).crlf(true).build();
+                Self::Regex(built.map_err(|error| describe_regex_error(&error))?)
             }
             _ => return Err("`result` has either `json` or `regex`".to_owned()),
         };
@@ -80,8 +84,11 @@ impl ResultRule {
             Self::Json(places) => {
                 let document = find_document(printed).ok_or("it prints no JSON document")?;
                 let values = places.iter().map(|(name, place)| {
-                    let value = find_place(&document, place).and_then(read_number);
-                    let value = value.ok_or_else(|| format!("it prints no number `{place}`"))?;
+                    let found = find_place(&document, place);
+                    let found = found.ok_or_else(|| format!("it prints no number `{place}`"))?;
+                    let value = read_number(found);
+                    let value =
+                        value.ok_or_else(|| format!("`{place}` is {found}, which is no number"))?;
                     Ok((name.clone(), value))
                 });
                 values.collect()
@@ -110,9 +117,12 @@ fn describe_regex_error(error: &regex::Error) -> String {
     format!("`regex`: {}", last.trim_start_matches("error: "))
 }
 
-/// Returns the name of a result: the last part of a pointer.
+/// Returns the name of a result: a key, or the last part of a pointer.
 fn name_place(place: &str) -> String {
-    place.rsplit('/').next().unwrap_or(place).to_owned()
+    let pointed = place
+        .strip_prefix('/')
+        .and_then(|parts| parts.rsplit('/').next());
+    pointed.unwrap_or(place).to_owned()
 }
 
 /// Returns the value of a key, or at a JSON pointer.
@@ -130,21 +140,52 @@ fn read_number(value: &Value) -> Option<f64> {
         Value::Bool(is_so) => Some(f64::from(u8::from(*is_so))),
         Value::Array(list) => {
             let numbers: Option<Vec<f64>> = list.iter().map(Value::as_f64).collect();
-            Some(find_median(numbers?)).filter(|median| !median.is_nan())
+            Some(find_median(numbers?)).filter(|median| median.is_finite())
         }
         other => other.as_f64(),
     }
 }
 
-/// Returns the document that a program has printed: all of it, or its last line that is one.
+/// Returns the document that a program has printed: all of it, or the last one that begins with a line and ends with one. A
+/// number that JSON has not, such as `NaN`, is a text in it.
 pub(crate) fn find_document(printed: &str) -> Option<Value> {
-    let whole = serde_json::from_str(printed).ok();
-    whole.or_else(|| {
-        printed.lines().rev().find_map(|line| {
-            let document: Value = serde_json::from_str(line).ok()?;
-            document.is_object().then_some(document)
-        })
-    })
+    static WORDS: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        let string = r#""(?:[^"\\\n]|\\.)*""#;
+        Regex::new(&format!(r"(?i){string}|-?\b(?:nan|inf(?:inity)?)\b")).ok()
+    });
+    let quote = |found: &Captures<'_>| match &found[0] {
+        string if string.starts_with('"') => string.to_owned(),
+        word => format!("\"{word}\""),
+    };
+    // Some programs print a byte order mark.
+    let printed = printed.trim_start_matches('\u{feff}');
+    let printed = WORDS.as_ref()?.replace_all(printed, quote);
+    let mut last = serde_json::from_str(&printed).ok();
+    let mut rest = if last.is_some() { "" } else { &*printed };
+    while !rest.is_empty() {
+        let (line, mut next) = rest.split_once('\n').unwrap_or((rest, ""));
+        // The parts of a document that was cut off are indented as a rule, and are none.
+        let text = if line.starts_with([' ', '\t']) {
+            line
+        } else {
+            rest
+        };
+        let mut documents = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+        if let Some(Ok(document @ Value::Object(_))) = documents.next() {
+            let after = text.get(documents.byte_offset()..).unwrap_or_default();
+            let (end, behind) = after.split_once('\n').unwrap_or((after, ""));
+            if end.trim().is_empty() {
+                last = Some(document);
+                next = if text.len() == rest.len() {
+                    behind
+                } else {
+                    next
+                };
+            }
+        }
+        rest = next;
+    }
+    last
 }
 
 #[cfg(test)]
@@ -213,5 +254,82 @@ mod tests {
             let refused = rule(text).unwrap_err();
             assert!(refused.contains(part), "{refused}");
         }
+    }
+
+    #[test]
+    fn a_document_is_found_whatever_stands_around_it() {
+        let json = rule(r#"json = ["wall_s", "/nodes/0/busy_s"]"#).unwrap();
+        let line = r#"{"wall_s": 1.5, "nodes": [{"busy_s": 1}]}"#;
+        let lines = "{\n  \"wall_s\": 1.5,\n  \"nodes\": [\n    {\"busy_s\": 1}\n  ]\n}";
+        let flat = "{\n\"wall_s\": 1.5,\n\"nodes\": [\n{\n\"busy_s\": 1\n}\n]\n}";
+        let with_nan = line.replacen(
+            '{',
+            "{\"residual\": NaN, \"most\": -Infinity, \"c\": nan, \"NaN \\\"nan\": [inf], ",
+            1,
+        );
+        for document in [line, lines, flat, &with_nan] {
+            for before in [
+                "",
+                "\u{feff}",
+                "warning: {x}\n",
+                "it's \"odd\n",
+                "{\"wall_s\": 9}\n",
+                "{\n  \"wall_s\": 9\n}\n",
+                "[1]\n{\n",
+            ] {
+                for after in [
+                    "",
+                    "\n",
+                    "\r\n",
+                    "\nthe end\n",
+                    "\n{\n",
+                    "\n}\n",
+                    "\n[2]\n",
+                    "\n{\"cut\": {\n  \"wall_s\": 8\n",
+                ] {
+                    let values = json.read(&format!("{before}{document}{after}"));
+                    let values =
+                        values.unwrap_or_else(|error| panic!("{error}: {before}{document}{after}"));
+                    assert_eq!(
+                        (values["wall_s"], values["busy_s"]),
+                        (1.5, 1.0),
+                        "{before}{document}{after}"
+                    );
+                }
+            }
+        }
+        for (word, part) in [
+            ("NaN", "is \"NaN\""),
+            ("-inf", "is \"-inf\""),
+            ("[1, NaN]", "no number"),
+            ("[1e308, 1e308, 1e308, 1.7e308]", ""),
+        ] {
+            let read = json.read(&format!(
+                "{{\"wall_s\": 3}}\n{{\"wall_s\": {word}, \"nodes\": [{{\"busy_s\": 1}}]}}\n"
+            ));
+            match read {
+                Ok(values) => assert!(part.is_empty() && values["wall_s"].is_finite()),
+                Err(reason) => assert!(
+                    !part.is_empty() && reason.contains(part),
+                    "{word}: {reason}"
+                ),
+            }
+        }
+        // The parts of a document that was cut off are no documents.
+        assert!(json.read("{\"a\": [\n  {\"wall_s\": 7\n  }\n").is_err());
+    }
+
+    #[test]
+    fn the_anchors_of_an_expression_are_the_ends_of_a_line() {
+        let regex = rule(r"regex = '^Time: (?P<t_s>\S+) s$'").unwrap();
+        for printed in [
+            "Time: 2 s",
+            "x\nTime: 2 s\ny\n",
+            "x\r\nTime: 2 s\r\n",
+            "Time: 1 s\nTime: 2 s\n",
+        ] {
+            assert_eq!(regex.read(printed).unwrap()["t_s"], 2.0, "{printed:?}");
+        }
+        assert!(regex.read("a Time: 2 s\nTime: 2 s b\n").is_err());
     }
 }
