@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
-use minijinja::value::Serde;
+use minijinja::value::{Serde, ValueKind};
 use minijinja::{Environment, Value};
 use serde::Serialize;
 
@@ -62,9 +62,15 @@ impl Expression {
         names.into_iter().collect()
     }
 
-    /// Returns the value of the expression as a number; `None` if a name has no value or the result is no finite number.
+    /// Returns the value of the expression as a number, 1 for `true` and 0 for `false`; `None` if a name has no value or the
+    /// result is no finite number.
     pub fn number(&self, names: &impl Serialize) -> Option<f64> {
-        let value = f64::try_from(self.evaluate(names).ok()?).ok()?;
+        let value = self.evaluate(names).ok()?;
+        let value = if value.kind() == ValueKind::Bool {
+            f64::from(u8::from(value.is_true()))
+        } else {
+            f64::try_from(value).ok()?
+        };
         value.is_finite().then_some(value)
     }
 
@@ -141,6 +147,23 @@ mod tests {
                     Err(reason) => assert!(reason.len() < LONGEST + 200),
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_comparison_is_one_or_zero() {
+        let names = json!({"ours": {"error": 1e-9}, "text": "1"});
+        for (source, expected) in [
+            ("ours.error < 1e-6", Some(1.0)),
+            ("ours.error > 0.5", Some(0.0)),
+            ("not (1 > 2)", Some(1.0)),
+            ("text", None),
+        ] {
+            assert_eq!(
+                Expression::parse(source).unwrap().number(&names),
+                expected,
+                "{source}"
+            );
         }
     }
 
