@@ -1,7 +1,7 @@
 //! The ratio of two medians, and how far it would be off by chance.
 
 use fastrand::Rng;
-use statrs::distribution::{ContinuousCDF as _, StudentsT};
+use statrs::distribution::{ContinuousCDF as _, Normal, StudentsT};
 
 use super::CONFIDENCE;
 use crate::statistics::find_median;
@@ -9,8 +9,8 @@ use crate::statistics::find_median;
 /// Number of resamples.
 const RESAMPLES: usize = 400;
 
-/// Fewest rounds of a side that tell how much its median varies.
-const LEAST_ROUNDS: usize = 4;
+/// Fewest rounds of a side that tell how much its median varies, as in a report: of fewer, all resampled ones may be alike.
+const LEAST_ROUNDS: usize = 6;
 
 /// Most rounds that are worth naming: a [`ComparedPoint`](super::ComparedPoint) needs this number or more.
 pub const MOST_ROUNDS: u64 = 1000;
@@ -54,18 +54,25 @@ pub(super) struct LogRatio {
     pub error: f64,
     /// Degrees of freedom of that error.
     freedom: f64,
+    /// The probability that equal programs differ as much in the ranks of their values, whatever the distribution.
+    rank_p: f64,
 }
 
 impl LogRatio {
     /// Returns the probability of a ratio as far from 1 if the true one is 1.
     pub fn p_value(&self) -> f64 {
         if self.error == 0.0 {
-            return if self.log_ratio == 0.0 { 1.0 } else { 0.0 };
+            return if self.log_ratio == 0.0 {
+                1.0
+            } else {
+                self.rank_p
+            };
         }
         let distribution = StudentsT::new(0.0, 1.0, self.freedom);
-        distribution.map_or(1.0, |student| {
+        let p = distribution.map_or(1.0, |student| {
             2.0 * student.cdf(-(self.log_ratio / self.error).abs())
-        })
+        });
+        p.max(self.rank_p)
     }
 
     /// Returns the quantile of the distribution of the error, in its units.
@@ -160,7 +167,27 @@ pub(super) fn compare_rounds(values: &RoundValues) -> Option<LogRatio> {
         log_ratio,
         error: variance.sqrt(),
         freedom: freedom.max(1) as f64,
+        rank_p: compare_ranks(&baseline.concat(), &compared),
     })
+}
+
+/// Returns the probability that the ranks of two samples of one distribution differ as much. Resampled medians of a program with
+/// two speeds, or of a coarse clock, may all be alike by chance.
+///
+/// # References
+/// H. B. Mann, D. R. Whitney, "On a Test of Whether one of Two Random Variables is Stochastically Larger than the Other", Annals
+/// of Mathematical Statistics 18(1), 1947.
+fn compare_ranks(first: &[f64], second: &[f64]) -> f64 {
+    let pairs = (first.len() * second.len()) as f64;
+    let wins = |value: &f64| {
+        first
+            .iter()
+            .map(|it| f64::from(value.total_cmp(it) as i8))
+            .sum::<f64>()
+    };
+    let off = (second.iter().map(wins).sum::<f64>().abs() - 1.0) / 2.0;
+    let error = (pairs * (first.len() + second.len() + 1) as f64 / 12.0).sqrt();
+    (2.0 * Normal::standard().cdf(-off / error)).min(1.0)
 }
 
 /// Returns the rounds of a block: the root of all, since a short campaign tells little about its drift.

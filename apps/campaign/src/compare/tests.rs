@@ -137,7 +137,7 @@ fn quiet_campaigns_have_verdicts() {
     let few = compare(quiet(1.0), quiet(1.0)[..2].to_vec(), Better::Less);
     assert_eq!(
         (few.verdict, few.more_rounds),
-        (Verdict::Inconclusive, Some(2))
+        (Verdict::Inconclusive, Some(4))
     );
     let constant = compare(vec![1.0; 8], vec![1.0; 8], Better::Less);
     assert_eq!(
@@ -173,4 +173,60 @@ fn an_outlier_among_baselines_does_not_poison_the_comparison() {
     .remove(0);
     assert!((point.ratio.unwrap() - 1.0).abs() < 0.005, "{point:?}");
     assert_ne!(point.verdict, Verdict::Faster);
+}
+
+#[test]
+fn equal_programs_of_two_speeds_or_a_coarse_clock_are_seldom_told_apart() {
+    type Draw = fn(&mut Rng) -> f64;
+    let draws: [Draw; 4] = [
+        |rng| if rng.f64() < 0.4 { 1.4 } else { 1.0 },
+        |rng| (if rng.f64() < 0.5 { 1.4 } else { 1.0 }) * (1.0 + 0.001 * normal(rng)),
+        |rng| (100.0 * (0.03 + 0.01 * rng.f64())).round() / 100.0,
+        |rng| 1.0 + rng.f64().powi(8),
+    ];
+    let mut rng = Rng::with_seed(3);
+    for (number, draw) in draws.into_iter().enumerate() {
+        for rounds in [4, 6, 8, 15] {
+            let wrong = (0..200).filter(|_| {
+                let points = (0..8).map(|_| {
+                    let [baseline, compared] =
+                        [(); 2].map(|()| (0..rounds).map(|_| draw(&mut rng)).collect());
+                    let values = RoundValues {
+                        baseline: vec![baseline],
+                        compared,
+                    };
+                    (
+                        ComparedPoint::new(Parameters::new(), "one", "wall_s"),
+                        values,
+                        Better::Less,
+                    )
+                });
+                let judged = judge_all(points.collect());
+                count(&judged, Verdict::Faster) + count(&judged, Verdict::Slower) > 0
+            });
+            let wrong = wrong.count();
+            assert!(wrong <= 10, "{number}, {rounds} rounds: {wrong} of 200");
+        }
+    }
+}
+
+#[test]
+fn too_few_rounds_bear_no_verdict() {
+    for (rounds, verdict) in [
+        (2, Verdict::Inconclusive),
+        (4, Verdict::Inconclusive),
+        (5, Verdict::Inconclusive),
+        (6, Verdict::Slower),
+    ] {
+        let values = RoundValues {
+            baseline: vec![vec![1.0; rounds]],
+            compared: vec![1.4; rounds],
+        };
+        let point = (
+            ComparedPoint::new(Parameters::new(), "one", "wall_s"),
+            values,
+            Better::Less,
+        );
+        assert_eq!(judge_all(vec![point])[0].verdict, verdict, "{rounds}");
+    }
 }
