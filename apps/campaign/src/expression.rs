@@ -23,6 +23,12 @@ pub(crate) struct Expression {
     compiled: Arc<minijinja::Expression<'static, 'static>>,
 }
 
+impl PartialEq for Expression {
+    fn eq(&self, other: &Self) -> bool {
+        self.source == other.source
+    }
+}
+
 impl Expression {
     /// Reads an expression.
     ///

@@ -8,6 +8,7 @@ use crate::file::{Better, Campaign, CommandLine, Contender, TOOK};
 use crate::point::{Parameter, Parameters, Point, fingerprint};
 use crate::reading::Values;
 use crate::record::Repetition;
+use crate::schedule::Task;
 
 /// A point and a contender of a campaign, by their numbers in the campaign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -127,6 +128,14 @@ impl History {
         attempts.map_or(&[], Vec::as_slice)
     }
 
+    /// Returns the attempts of a task.
+    pub fn attempts_of(&self, task: &Task) -> &[Repetition] {
+        match task.round {
+            Some(round) => self.attempts(task.cell, round),
+            None => self.trials(task.cell, &task.tuned),
+        }
+    }
+
     /// Returns the repetition that counts in a round: the first undisturbed success, else the last success, else the last attempt.
     pub fn counted(&self, cell: Cell, round: u32) -> Option<&Repetition> {
         count_one(self.attempts(cell, round))
@@ -151,7 +160,11 @@ impl History {
     /// trial failed or is missing.
     pub fn find_best(&self, campaign: &Campaign, cell: Cell) -> Option<Parameters> {
         if let Some(chosen) = self.find_chosen(cell) {
-            return Some(chosen.clone());
+            // Its numbers are as the file writes them.
+            let mut tunings = campaign.list_tunings(cell).into_iter();
+            let chosen_name = fingerprint(chosen);
+            let known = tunings.find(|tuned| fingerprint(tuned) == chosen_name);
+            return known.or_else(|| Some(chosen.clone()));
         }
         let contender = campaign.contender_of(cell);
         campaign

@@ -1,9 +1,13 @@
 //! Processor time that others use on this host.
 
+use std::collections::HashMap;
 use std::fs;
 use std::time::Duration;
 
 use rustix::param::clock_ticks_per_second;
+
+use crate::processes::HostProcess;
+use crate::record::UNCLEAR;
 
 /// Part of the host's processor time that others may use.
 const SHARE: f64 = 0.1;
@@ -12,10 +16,11 @@ const SHARE: f64 = 0.1;
 const UNSURE_S: f64 = 0.1;
 
 /// Processor times up to a moment.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct ProcessorTimes {
     /// Processor time of all processes of the host, with the time that other virtual machines took.
     host_s: f64,
+    stolen_s: f64,
     /// Processor time of this process and of its children that have ended.
     own_s: f64,
     processors: usize,
@@ -25,74 +30,127 @@ impl ProcessorTimes {
     /// Reads the times of this host; zeros where the system does not tell them.
     pub fn read() -> Self {
         let host = fs::read_to_string("/proc/stat").unwrap_or_default();
-        let own = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-        Self::parse(&host, &own, clock_ticks_per_second() as f64)
+        Self::new(&host, HostProcess::read("self").unwrap_or_default())
     }
 
-    fn parse(host: &str, own: &str, ticks_per_s: f64) -> Self {
-        let all = host.lines().next().unwrap_or_default();
-        let all: Vec<f64> = all
-            .split_whitespace()
+    fn new(host: &str, own: HostProcess) -> Self {
+        let times = host.lines().next().unwrap_or_default().split_whitespace();
+        let times_s = times
             .skip(1)
-            .map(|ticks| ticks.parse().unwrap_or(0.0))
-            .collect();
-        let idle: f64 = all.iter().skip(3).take(2).sum();
-        // Guests are counted among the users.
-        let all: f64 = all.iter().take(8).sum();
-        // The name of the program, in brackets, may have blanks.
-        let own = own.rsplit_once(')').map_or("", |(_, rest)| rest);
-        let own = own.split_whitespace().skip(11).take(4);
-        let own: f64 = own.map(|ticks| ticks.parse().unwrap_or(0.0)).sum();
+            .map(|ticks| count_seconds(ticks.parse().unwrap_or(0)));
+        let times_s: Vec<f64> = times_s.collect();
+        let idle_s: f64 = times_s.iter().skip(3).take(2).sum();
+        let processors = host.lines().filter(|line| line.starts_with("cpu"));
         Self {
-            host_s: (all - idle) / ticks_per_s,
-            own_s: own / ticks_per_s,
-            processors: host
-                .lines()
-                .filter(|line| line.starts_with("cpu"))
-                .count()
-                .saturating_sub(1),
+            // Guests are counted among the users.
+            host_s: times_s.iter().take(8).sum::<f64>() - idle_s,
+            stolen_s: times_s.get(7).copied().unwrap_or(0.0),
+            own_s: count_seconds(own.own_ticks + own.children_ticks),
+            processors: processors.count().saturating_sub(1),
         }
     }
 
-    /// Describes the time that others used from `before` to these times; `None` if it was little.
-    pub fn describe_others(&self, before: &Self, took: Duration) -> Option<String> {
+    /// Describes the time that others used from `before` to these times; `None` if it was little. Both lists of
+    /// processes tell who used it if it was much.
+    ///
+    /// A process that is there at both times is none of the repetition's. One that came or went without being our child may be
+    /// either's: a batch system or a service may have done the command's work.
+    pub fn describe_others(
+        &self,
+        before: &Self,
+        took: Duration,
+        processes_before: &[HostProcess],
+        list_processes: impl FnOnce() -> Vec<HostProcess>,
+    ) -> Option<String> {
+        let whole_s = self.processors as f64 * took.as_secs_f64();
+        let is_much = |time_s: f64| time_s > UNSURE_S && time_s / whole_s > SHARE;
         let others_s = (self.host_s - before.host_s) - (self.own_s - before.own_s);
-        let share = others_s / (self.processors as f64 * took.as_secs_f64());
-        (others_s > UNSURE_S && share > SHARE).then(|| {
-            format!(
-                "disturbed: other processes used {:.0} % of this host's processors",
-                100.0 * share
-            )
-        })
+        if !is_much(others_s) {
+            return None;
+        }
+        let times_before_s: HashMap<_, f64> = processes_before.iter().map(time_process).collect();
+        let own = std::process::id() as i32;
+        let processes = list_processes().into_iter().filter(|it| it.number != own);
+        let stayed_s = processes.filter_map(|it| {
+            let (name, time_s) = time_process(&it);
+            Some(time_s - times_before_s.get(&name)?)
+        });
+        let mark = if is_much(stayed_s.sum::<f64>() + self.stolen_s - before.stolen_s) {
+            "disturbed: other processes".to_owned()
+        } else {
+            format!("{UNCLEAR}processes that came or went")
+        };
+        let percent = 100.0 * others_s / whole_s;
+        Some(format!(
+            "{mark} used {percent:.0} % of this host's processors"
+        ))
     }
+}
+
+/// Returns the number and start of a process, and the processor time of it and of its children that have ended. The first process
+/// waits for what others leave behind, which was not its own.
+fn time_process(it: &HostProcess) -> ((i32, u64), f64) {
+    let children = if it.number == 1 { 0 } else { it.children_ticks };
+    (
+        (it.number, it.start),
+        count_seconds(it.own_ticks + children),
+    )
+}
+
+fn count_seconds(ticks: u64) -> f64 {
+    ticks as f64 / clock_ticks_per_second() as f64
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn times(busy: u32, idle: u32, children: u32) -> ProcessorTimes {
-        let host = format!("cpu  {busy} 0 0 {idle} 7 0 0 0 99 0\ncpu0 1 0\ncpu1 1 0\nintr 5\n");
+    /// Makes the times of a host with two processors, in ticks: of all processes, stolen, and of the engine's children.
+    fn times(busy: u32, stolen: u32, children: u32) -> ProcessorTimes {
+        let host = format!("cpu  {busy} 0 0 500 7 0 0 {stolen} 99 0\ncpu0 1 0\ncpu1 1 0\nintr 5\n");
         let own = format!("12 (a (b) c) S 1 12 12 0 -1 0 0 0 0 0 3 2 {children} 0 20 0");
-        ProcessorTimes::parse(&host, &own, 100.0)
+        ProcessorTimes::new(&host, HostProcess::parse(&own).unwrap())
+    }
+
+    /// Makes processes of these numbers, starts, own times and times of children.
+    fn processes(all: &[(i32, u64, u64, u64)]) -> Vec<HostProcess> {
+        let make = |&(number, start, own_ticks, children_ticks)| HostProcess {
+            number,
+            start,
+            own_ticks,
+            children_ticks,
+            ..HostProcess::default()
+        };
+        all.iter().map(make).collect()
     }
 
     #[test]
     fn only_what_others_used_counts() {
-        let before = times(1000, 500, 100);
         let second = Duration::from_secs(1);
-        // Two processors were busy for a second, all by our children.
-        assert_eq!(times(1200, 500, 300).describe_others(&before, second), None);
-        // Half of that by others.
-        let warning = times(1200, 500, 200).describe_others(&before, second);
-        assert_eq!(
-            warning.unwrap(),
-            "disturbed: other processes used 50 % of this host's processors"
-        );
+        let before = times(1000, 0, 100);
+        let there = processes(&[(1, 1, 5, 50), (7, 3, 10, 20)]);
+        let disturbed = "disturbed: other processes used 50 % of this host's processors";
+        let unclear = "unclear: processes that came or went used 50 % of this host's processors";
+        for (after, now, expected) in [
+            // Two processors were busy for a second, all by our children.
+            (times(1200, 0, 300), (7, 3, 10, 20), None),
+            // Half of that by one that was there before, by its children, or on another machine.
+            (times(1200, 0, 200), (7, 3, 110, 20), Some(disturbed)),
+            (times(1200, 0, 200), (7, 3, 10, 120), Some(disturbed)),
+            (times(1100, 100, 200), (7, 3, 10, 20), Some(disturbed)),
+            // By processes that a batch system or a service may have had: their time is with nobody, with one that has come, with
+            // one that has the number of one before, or with the first process of the system.
+            (times(1200, 0, 200), (7, 3, 10, 20), Some(unclear)),
+            (times(1200, 0, 200), (9, 8, 50, 50), Some(unclear)),
+            (times(1200, 0, 200), (7, 9, 5, 100), Some(unclear)),
+            (times(1200, 0, 200), (1, 1, 5, 150), Some(unclear)),
+        ] {
+            let told = after.describe_others(&before, second, &there, || processes(&[now]));
+            assert_eq!(told.as_deref(), expected, "{after:?} {now:?}");
+        }
         // Within a moment the system counts too coarsely.
-        assert_eq!(
-            times(1005, 500, 100).describe_others(&before, Duration::from_millis(50)),
-            None
-        );
+        let moment = times(1005, 0, 100);
+        let told = moment.describe_others(&before, Duration::from_millis(50), &there, Vec::new);
+        assert_eq!(told, None);
     }
 }

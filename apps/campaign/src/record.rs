@@ -10,6 +10,9 @@ use crate::reading::Values;
 /// Version of the lines.
 pub(crate) const SCHEMA: u32 = 1;
 
+/// Start of a warning of what may be the work of the program itself, so that another attempt would tell no more.
+pub(crate) const UNCLEAR: &str = "unclear: ";
+
 /// A repetition that has ended: one run of a contender at a point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
@@ -113,7 +116,8 @@ impl Repetition {
 
     /// Returns `true` if the repetition succeeded and was disturbed.
     pub fn is_disturbed(&self) -> bool {
-        self.is_done() && !self.warnings.is_empty()
+        let mut warnings = self.warnings.iter();
+        self.is_done() && warnings.any(|warning| !warning.starts_with(UNCLEAR))
     }
 
     /// Describes a failure in one line.

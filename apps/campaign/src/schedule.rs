@@ -26,6 +26,8 @@ pub enum PointEnd {
     Failed,
     /// The time of the campaign is used up.
     Budget,
+    /// The time of the campaign was used up before a contender ran there.
+    NotMeasured,
 }
 
 /// A name in the expressions of a goal: a parameter, or a contender with its values.
@@ -110,11 +112,7 @@ impl Campaign {
 
     /// Returns `true` if a task needs another attempt.
     pub(crate) fn needs_attempt(&self, history: &History, task: &Task) -> bool {
-        let attempts = match task.round {
-            Some(round) => history.attempts(task.cell, round),
-            None => history.trials(task.cell, &task.tuned),
-        };
-        !is_final(attempts, self.repeat.again)
+        !is_final(history.attempts_of(task), self.repeat.again)
     }
 
     /// Returns `true` if a contender is given up at a point before a round: it has failed in rounds in a row, or none of its
@@ -168,22 +166,14 @@ impl Campaign {
             .cells_at(point)
             .partition(|&cell| self.is_given_up(history, cell, round));
         let has_reference = run.first().is_some_and(|cell| cell.contender == 0);
-        let mut figures: Vec<_> = if has_reference && run.len() > 1 {
-            run[1..]
-                .iter()
-                .map(|&cell| {
-                    if self.is_compared(cell) {
-                        self.find_ratio(history, cell, round)
-                    } else {
-                        self.find_value(history, cell, round)
-                    }
-                })
-                .collect()
-        } else {
-            run.iter()
-                .map(|&cell| self.find_value(history, cell, round))
-                .collect()
-        };
+        let first = usize::from(has_reference && run.len() > 1);
+        let mut figures: Vec<_> = run[first..]
+            .iter()
+            .map(|&cell| {
+                let ratio = self.find_ratio(history, cell, round);
+                ratio.or_else(|| self.find_value(history, cell, round))
+            })
+            .collect();
         if given_up.is_empty() {
             figures.extend(
                 self.goals_at(point)
@@ -212,7 +202,7 @@ impl Campaign {
     }
 
     /// Returns the median of the ratio of a contender's value to the first contender's, within each round before `round`;
-    /// `None` if they are not compared.
+    /// `None` if they are not compared, or if a value is negative or divides by zero: such a ratio says not which is better.
     pub(crate) fn find_ratio(
         &self,
         history: &History,
@@ -230,10 +220,11 @@ impl Campaign {
             .list_counted(cell, round)
             .filter_map(|(round, counted)| {
                 let value = self.contender_of(cell).find_value(counted)?;
-                Some(value / self.value_in(history, first, round)?)
+                let of_first = self.value_in(history, first, round)?;
+                Some((value >= 0.0 && of_first > 0.0).then_some(value / of_first))
             });
         MedianInterval::of(
-            ratios.filter(|ratio| ratio.is_finite()),
+            ratios.collect::<Option<Vec<f64>>>()?,
             self.repeat.confidence,
         )
     }
@@ -275,7 +266,11 @@ impl Campaign {
             }
             let above = goal.above.number(&known)?;
             match &goal.below {
-                Some(below) => Some(above / below.number(&known)?),
+                // Below zero, the ratio would turn its bound round.
+                Some(below) => {
+                    let below = below.number(&known);
+                    below.filter(|it| *it > 0.0).map(|it| above / it)
+                }
                 None => Some(above),
             }
         });

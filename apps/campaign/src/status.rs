@@ -1,6 +1,6 @@
 //! The status of a campaign: what is done, what is left.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde::Serialize;
@@ -36,6 +36,8 @@ pub struct CampaignStatus {
     pub repetitions: usize,
     /// Seconds of these repetitions.
     pub took_s: f64,
+    /// Number of environments in which they were measured.
+    pub environments: usize,
     /// What is left.
     pub left: Forecast,
     /// Contenders that have failed, with the points.
@@ -102,14 +104,17 @@ impl CampaignStatus {
 
     pub(crate) fn of(campaign: &Campaign, history: &History, engines: Vec<Holder>) -> Self {
         let left = Forecast::of(campaign, history);
-        let points_ended = (0..campaign.points.len())
-            .filter(|&point| campaign.find_last_end(history, point).is_some())
-            .count();
+        let repetitions = campaign.cells().flat_map(|cell| history.of_cell(cell));
+        let environments = repetitions.map(|repetition| &repetition.environment);
+        let points = 0..campaign.points.len();
+        let ends = points.filter_map(|point| campaign.find_last_end(history, point));
+        let ends: Vec<PointEnd> = ends.collect();
+        let measured = ends.iter().filter(|end| **end != PointEnd::NotMeasured);
         let state = if !engines.is_empty() {
             State::Running
         } else if left.most == 0 {
             State::Ended
-        } else if points_ended == campaign.points.len() {
+        } else if ends.len() == campaign.points.len() {
             State::Budget
         } else {
             State::Open
@@ -120,9 +125,10 @@ impl CampaignStatus {
             state,
             engines,
             points: campaign.points.len(),
-            points_ended,
+            points_ended: measured.count(),
             repetitions: history.len(),
             took_s: history.took_s(),
+            environments: environments.collect::<BTreeSet<_>>().len(),
             left,
             failures: campaign
                 .cells()
@@ -133,7 +139,7 @@ impl CampaignStatus {
 }
 
 impl Failed {
-    fn find(campaign: &Campaign, history: &History, cell: Cell) -> Option<Self> {
+    pub(crate) fn find(campaign: &Campaign, history: &History, cell: Cell) -> Option<Self> {
         let failures: Vec<_> = history
             .of_cell(cell)
             .filter(|repetition| !repetition.is_done())
@@ -242,9 +248,14 @@ impl Campaign {
     pub(crate) fn find_last_end(&self, history: &History, point: usize) -> Option<PointEnd> {
         let rounds = self.count_rounds(history, point);
         let end = self.find_end(history, point, rounds);
-        end.or_else(|| {
-            self.is_budget_used(history, point)
-                .then_some(PointEnd::Budget)
+        if end.is_some() || !self.is_budget_used(history, point) {
+            return end;
+        }
+        let is_measured = |cell| history.of_cell(cell).next().is_some();
+        Some(if self.cells_at(point).all(is_measured) {
+            PointEnd::Budget
+        } else {
+            PointEnd::NotMeasured
         })
     }
 

@@ -17,7 +17,9 @@ pub fn run(arguments: &CompareArguments) -> Result<Answer, Failure> {
         return Err(Failure::input("compare takes two folders or more"));
     };
     let comparison = Comparison::read(baseline, compared)?;
-    Answer::new(arguments.json, &comparison, format)
+    let is_bad = |point: &ComparedPoint| matches!(point.verdict, Verdict::Slower | Verdict::Failed);
+    let is_bad = arguments.check && comparison.points.iter().any(is_bad);
+    Ok(Answer::new(arguments.json, &comparison, format)?.checked(is_bad))
 }
 
 /// Formats a comparison for people.
@@ -56,10 +58,10 @@ fn format(comparison: &Comparison) -> String {
         ]);
     }
     // Writing to a String cannot fail.
-    let _ = write!(text, "{table}");
     for note in &comparison.notes {
         let _ = writeln!(text, "note: {note}");
     }
+    let _ = write!(text, "{table}");
     text
 }
 
@@ -77,5 +79,8 @@ fn describe_verdict(point: &ComparedPoint) -> String {
         }
         (Verdict::Inconclusive, Some(more)) => format!("inconclusive, needs {more} more"),
         (Verdict::Inconclusive, None) => "inconclusive".to_owned(),
+        (Verdict::Failed, _) => {
+            format!("failed: {}", point.reason.as_deref().unwrap_or("no value"))
+        }
     }
 }

@@ -15,6 +15,23 @@ pub use run::describe_if_asked;
 use crate::failure::Failure;
 use crate::output::Answer;
 
+/// The exit status of an answer that says that something failed, went slower or was missed, for `--check`.
+const BAD: u8 = 3;
+
+impl Answer {
+    /// Ends the command with its own status after an answer that is bad.
+    fn checked(self, is_bad: bool) -> Self {
+        if !is_bad {
+            return self;
+        }
+        let message = String::new();
+        self.with_failure(Failure {
+            message,
+            status: BAD,
+        })
+    }
+}
+
 /// Runs a subcommand.
 pub fn run(command: &CampaignCommand) -> Result<Answer, Failure> {
     match command {

@@ -16,7 +16,7 @@ pub enum CampaignCommand {
     /// Show what a campaign has done and what is left, also while it runs
     Status(StatusArguments),
     /// Write report.md, points.csv and report.html into the folder of a campaign
-    Report(FolderArguments),
+    Report(ReportArguments),
     /// Compare a campaign with a baseline: environments, then each contender at each point
     Compare(CompareArguments),
     /// Print a job script for Slurm, in whose jobs the campaign goes on until it ends
@@ -41,6 +41,9 @@ pub struct RunArguments {
     /// Only the points that need this number of nodes; engines for several numbers may run at the same time
     #[arg(long, value_name = "N", value_parser = parse_whole::<u32, 1>)]
     pub nodes: Option<u32>,
+    /// End with status 3 if a contender was given up at a point, since it failed
+    #[arg(long)]
+    pub check: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -61,7 +64,8 @@ pub struct ScriptArguments {
 pub struct PlaceArguments {
     /// Campaign file, in TOML
     pub file: PathBuf,
-    /// Folder of the measurements [default: the name of FILE without its extension, in the current folder]
+    /// Folder of the measurements [default: the name of FILE without its extension, or with .results if it has none, in the current
+    /// folder]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
@@ -69,7 +73,15 @@ pub struct PlaceArguments {
 impl PlaceArguments {
     /// Returns the folder of the measurements.
     pub fn find_folder(&self) -> PathBuf {
-        let own = || PathBuf::from(self.file.file_stem().unwrap_or_default());
+        let own = || {
+            let name = PathBuf::from(self.file.file_name().unwrap_or_default());
+            let extension = if name.extension().is_some() {
+                ""
+            } else {
+                "results"
+            };
+            name.with_extension(extension)
+        };
         self.dir.clone().unwrap_or_else(own)
     }
 }
@@ -82,6 +94,16 @@ pub struct StatusArguments {
     /// Show each change until the campaign's engine has ended
     #[arg(long, conflicts_with = "json")]
     pub follow: bool,
+}
+
+/// The folder of a campaign whose report is written.
+#[derive(Args)]
+pub struct ReportArguments {
+    #[command(flatten)]
+    pub folder: FolderArguments,
+    /// End with status 3 if a goal is missed
+    #[arg(long)]
+    pub check: bool,
 }
 
 /// The folder of a campaign.
@@ -100,6 +122,9 @@ pub struct CompareArguments {
     /// Folders of campaigns: the last one is compared with the others, whose median is the baseline
     #[arg(num_args = 2.., required = true, value_name = "DIR")]
     pub dirs: Vec<PathBuf>,
+    /// End with status 3 if a contender is slower or fails
+    #[arg(long)]
+    pub check: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -2,6 +2,7 @@
 
 use std::env::args_os;
 use std::ffi::OsString;
+use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +11,9 @@ use std::sync::atomic::AtomicBool;
 use isochron_campaign::{
     Campaign, Progress, describe_host, describe_parameters, run as run_engine, run_nodes,
 };
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{
+    SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXCPU,
+};
 
 use super::options::RunArguments;
 use super::status::format;
@@ -35,7 +38,8 @@ pub fn run(arguments: &RunArguments) -> Result<Answer, Failure> {
         None => run_engine(&campaign, &folder, &describer, &stop, &mut observe),
     }?;
     line.clear();
-    Answer::new(arguments.json, &status, format)
+    let has_failed = status.failures.iter().any(|failed| failed.is_given_up);
+    Ok(Answer::new(arguments.json, &status, format)?.checked(arguments.check && has_failed))
 }
 
 /// Returns the words by which launchers start this program to describe their hosts.
@@ -58,11 +62,22 @@ pub fn describe_if_asked() -> Option<u8> {
     Some(u8::from(writeln!(io::stdout(), "{line}").is_err()))
 }
 
-/// Returns a flag that signals set which ask the program to end.
+/// Returns a flag that signals set which would end the program, and leave its contender: those of a user, of a terminal that
+/// closes, of a batch system and of limits. A signal that is ignored, as under `nohup`, stays ignored.
 fn stop_by_signals() -> io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or(0);
+    for signal in [
+        SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGTERM, SIGXCPU, SIGVTALRM, SIGPROF,
+        SIGIO,
+    ] {
+        if ignored & 1 << (signal - 1) == 0 {
+            signal_hook::flag::register(signal, Arc::clone(&stop))?;
+        }
     }
     Ok(stop)
 }

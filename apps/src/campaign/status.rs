@@ -59,9 +59,16 @@ pub fn format(status: &CampaignStatus) -> String {
         describe_time(status.took_s),
         describe_left(&status.left)
     );
+    if status.environments > 1 {
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "note: measured in {} environments: the report tells how hosts, programs or variables differ",
+            status.environments
+        );
+    }
     for failed in &status.failures {
         let given_up = if failed.is_given_up { ", given up" } else { "" };
-        // Writing to a String cannot fail.
         let _ = writeln!(
             text,
             "failed: {} at {}, {} of {} repetitions{given_up}: {}",

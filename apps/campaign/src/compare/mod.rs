@@ -11,11 +11,12 @@ use serde_json::Value;
 
 use crate::environment::list_differences;
 use crate::error::CampaignError;
-use crate::file::{Better, Campaign};
+use crate::file::{Better, Campaign, Contender};
 use crate::folder::read_folder;
 use crate::history::{Cell, History};
 use crate::point::Parameters;
 use crate::statistics::correct_by_holm;
+use crate::status::Failed;
 pub use resample::MOST_ROUNDS;
 use resample::{LogRatio, RoundValues, compare_rounds};
 
@@ -57,7 +58,7 @@ pub struct Difference {
 }
 
 /// A contender at a point, in the compared campaign and in the baseline.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct ComparedPoint {
     /// Parameters of the point.
@@ -81,10 +82,13 @@ pub struct ComparedPoint {
     /// Rounds that both sides need besides for another verdict than inconclusive, if the ratio stays.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub more_rounds: Option<u64>,
+    /// Why the contender has failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// The verdict on a point.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -95,7 +99,10 @@ pub enum Verdict {
     /// The whole interval is within 2 %.
     Same,
     /// The rounds do not tell.
+    #[default]
     Inconclusive,
+    /// The contender has failed in the compared campaign, and has no value there.
+    Failed,
 }
 
 /// One side of a comparison.
@@ -141,6 +148,24 @@ impl Side {
         })
     }
 
+    /// Returns `true` if this side has the same value of a contender, and the same direction in which it is better.
+    fn is_comparable(&self, contender: &Contender) -> bool {
+        let own = self.campaign.find_contender(&contender.name);
+        own.is_none_or(|own| own.value == contender.value && own.better == contender.better)
+    }
+
+    /// Lists the contenders that have run, each with the name of a point.
+    fn list_measured(&self) -> impl Iterator<Item = (&str, &str)> {
+        let cells = self.campaign.cells();
+        let measured = cells.filter(|cell| self.history.rounds_of(*cell) > 0);
+        measured.map(|cell| {
+            (
+                &*self.campaign.contender_of(cell).name,
+                &*self.campaign.point_of(cell).id,
+            )
+        })
+    }
+
     /// Returns the values of a contender at a point by round; none if the campaign lacks it.
     fn list_values(&self, point: &str, contender: &str) -> Vec<f64> {
         let point = self.points.get(point).copied();
@@ -172,22 +197,29 @@ impl Comparison {
             .map(|folder| Side::read(folder))
             .collect::<Result<_, _>>()?;
         let new = Side::read(compared)?;
+        let measured: BTreeSet<_> = sides.iter().flat_map(Side::list_measured).collect();
         let mut points: Vec<(ComparedPoint, RoundValues, Better)> = Vec::new();
         for cell in new.campaign.cells() {
             let (point, contender) = (new.campaign.point_of(cell), new.campaign.contender_of(cell));
             let values = RoundValues {
                 baseline: sides
                     .iter()
+                    .filter(|side| side.is_comparable(contender))
                     .map(|side| side.list_values(&point.id, &contender.name))
                     .collect(),
                 compared: new.list_values(&point.id, &contender.name),
             };
-            if values.baseline.iter().any(|values| !values.is_empty()) {
-                let point = ComparedPoint::new(
+            if measured.contains(&(&*contender.name, &*point.id)) {
+                let mut point = ComparedPoint::new(
                     point.parameters.clone(),
                     &contender.name,
                     contender.value.source(),
                 );
+                let failed = Failed::find(&new.campaign, &new.history, cell);
+                if let Some(failed) = failed.filter(|_| values.compared.is_empty()) {
+                    point.verdict = Verdict::Failed;
+                    point.reason = Some(failed.reason);
+                }
                 points.push((point, values, contender.better));
             }
         }
@@ -195,7 +227,7 @@ impl Comparison {
             let reason = "has no contender and point in common with the baseline";
             return Err(CampaignError::file(compared, reason));
         }
-        let notes = list_notes(baseline, &sides, compared, &new);
+        let notes = list_notes(baseline, &sides, compared, &new, &measured);
         let before = sides.last().map_or(&Value::Null, |side| &side.environment);
         let environment = list_differences(before, &new.environment);
         Ok(Self {
@@ -216,11 +248,31 @@ impl Comparison {
     }
 }
 
-/// Lists what limits a comparison.
-fn list_notes(baseline: &[PathBuf], sides: &[Side], compared: &Path, new: &Side) -> Vec<String> {
+/// Lists what limits a comparison: first what has failed.
+fn list_notes(
+    baseline: &[PathBuf],
+    sides: &[Side],
+    compared: &Path,
+    new: &Side,
+    before: &BTreeSet<(&str, &str)>,
+) -> Vec<String> {
     let mut notes = Vec::new();
     let folders = baseline.iter().map(PathBuf::as_path).chain([compared]);
-    for (folder, side) in folders.zip(sides.iter().chain([new])) {
+    let all = || folders.clone().zip(sides.iter().chain([new]));
+    for (folder, side) in all() {
+        let cells = side.campaign.cells();
+        let failed = cells.filter_map(|cell| Failed::find(&side.campaign, &side.history, cell));
+        // The last failure of each contender.
+        let failed: BTreeMap<_, _> = failed.map(|it| (it.contender.clone(), it)).collect();
+        notes.extend(failed.into_iter().map(|(contender, it)| {
+            format!(
+                "`{contender}` has failed in {}: {}",
+                show_path(folder),
+                it.reason
+            )
+        }));
+    }
+    for (folder, side) in all() {
         if side.n_environments > 1 {
             notes.push(format!(
                 "{} has {} environments: its report tells how they differ",
@@ -230,37 +282,34 @@ fn list_notes(baseline: &[PathBuf], sides: &[Side], compared: &Path, new: &Side)
         }
     }
     for contender in &new.campaign.contenders {
+        let name = &contender.name;
+        if !sides.iter().all(|side| side.is_comparable(contender)) {
+            notes.push(format!(
+                "`{name}` is compared with another value in the baseline, or in another direction: there is no ratio"
+            ));
+        }
         let mut before = sides
             .iter()
-            .filter_map(|side| side.campaign.find_contender(&contender.name));
-        if before.any(|before| before.definition != contender.definition) {
+            .filter_map(|side| side.campaign.find_contender(name));
+        if before
+            .any(|it| it.definition != contender.definition || it.computed != contender.computed)
+        {
             notes.push(format!(
-                "the command or the results of `{}` differ from those of the baseline",
-                contender.name
+                "the command or the results of `{name}` differ from those of the baseline"
             ));
         }
     }
-    let list_points = |side: &Side| -> BTreeSet<String> {
-        let points = side.campaign.points.iter();
-        points.map(|point| point.id.clone()).collect()
-    };
-    let now = list_points(new);
-    let before: BTreeSet<String> = sides.iter().flat_map(list_points).collect();
-    for (points, of, lacking) in [
-        (
-            before.difference(&now).count(),
-            "of the baseline",
-            show_path(compared),
-        ),
-        (
-            now.difference(&before).count(),
-            "of the compared campaign",
-            "the baseline".to_owned(),
-        ),
-    ] {
-        if points > 0 {
-            notes.push(format!("{points} points {of} are not in {lacking}"));
+    let now: BTreeSet<_> = new.list_measured().collect();
+    let (there, here) = ("the baseline".to_owned(), show_path(compared));
+    for (has, lacks, of, lacking) in [(before, &now, &there, &here), (&now, before, &here, &there)]
+    {
+        let mut lost: BTreeMap<&str, usize> = BTreeMap::new();
+        for (contender, _) in has.difference(lacks) {
+            *lost.entry(contender).or_default() += 1;
         }
+        notes.extend(lost.iter().map(|(contender, points)| {
+            format!("`{contender}` has {points} points in {of} that are not in {lacking}")
+        }));
     }
     notes
 }
@@ -271,13 +320,7 @@ impl ComparedPoint {
             parameters,
             contender: contender.to_owned(),
             value_of: value_of.to_owned(),
-            baseline: None,
-            compared: None,
-            ratio: None,
-            interval: None,
-            p_value: None,
-            verdict: Verdict::Inconclusive,
-            more_rounds: None,
+            ..Self::default()
         }
     }
 }
@@ -298,7 +341,9 @@ fn judge_all(points: Vec<(ComparedPoint, RoundValues, Better)>) -> Vec<ComparedP
             [point.baseline, point.compared] = values.medians();
             let tested = ratio.and_then(|ratio| Some((ratio, corrected.next()?)));
             let Some((ratio, p_value)) = tested else {
-                point.more_rounds = values.lacking();
+                if point.verdict == Verdict::Inconclusive {
+                    point.more_rounds = values.lacking();
+                }
                 return point;
             };
             let half = ratio.quantile(1.0 - (1.0 - CONFIDENCE) / 2.0) * ratio.error;

@@ -83,7 +83,7 @@ pub struct Contender {
 }
 
 /// A value that is computed from the results of a repetition.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ComputedValue {
     pub name: String,
     pub expression: Expression,
@@ -270,6 +270,7 @@ impl Contender {
         Ok(CommandLine {
             words,
             env: env.collect(),
+            text,
         })
     }
 
@@ -300,12 +301,14 @@ impl Contender {
 }
 
 /// A command line with its environment variables.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CommandLine {
     /// The program and its arguments.
     pub words: Vec<String>,
     /// Variables that it gets besides those of the engine.
     pub env: BTreeMap<String, String>,
+    /// The line before it was split.
+    pub(crate) text: String,
 }
 
 impl CommandLine {
@@ -320,6 +323,7 @@ impl CommandLine {
                 .into_iter()
                 .map(|(name, text)| (name, place(text)))
                 .collect(),
+            text: self.text,
         }
     }
 

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::open_regular;
 use crate::environment::host_name;
 use crate::error::CampaignError;
-use crate::process::read_start;
+use crate::processes::HostProcess;
 
 /// Name of the file that names the engine.
 const CLAIM: &str = "engine.json";
@@ -72,7 +72,7 @@ impl Claim {
             number: fastrand::u64(..),
             processes: processes
                 .map(|(kernel, namespace)| format!("{} {}", kernel.trim(), namespace.display())),
-            started: read_start(Path::new("/proc/self")),
+            started: HostProcess::find_start("self"),
         }
     }
 
@@ -89,7 +89,7 @@ impl Claim {
                 // The number may be that of a later process by now.
                 Some(Ok(())) => {
                     let process = self.holder.process.to_string();
-                    read_start(&Path::new("/proc").join(process)) != self.started
+                    HostProcess::find_start(&process) != self.started
                 }
                 // A process of another user.
                 Some(Err(Errno::PERM)) => false,

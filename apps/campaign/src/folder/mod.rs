@@ -239,6 +239,8 @@ impl CampaignFolder {
         let written = serde_json::to_string(repetition)
             .map_err(io::Error::from)
             .and_then(|line| {
+                // What nobody could read again would spoil the file.
+                serde_json::from_str::<Repetition>(&line)?;
                 let line = line + "\n";
                 self.points.write_all(line.as_bytes())?;
                 self.points.sync_data()?;

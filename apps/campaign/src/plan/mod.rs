@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::path::{Path, absolute};
+use std::sync::LazyLock;
 
+use regex::Regex;
 use rustix::fs::statvfs;
 use serde::Serialize;
 
@@ -240,19 +242,40 @@ fn list_notes(campaign: &Campaign) -> Vec<String> {
             campaign.repeat.max
         ));
     }
-    let lines = campaign
-        .cells()
-        .filter_map(|cell| campaign.first_command(cell));
-    let programs: BTreeSet<String> = lines
-        .filter_map(|line| line.words.into_iter().next())
-        .collect();
-    notes.extend(
-        programs
-            .into_iter()
-            .filter(|program| !is_program(program, &campaign.folder))
-            .map(|program| format!("there is no program `{program}` on this host")),
-    );
+    let (mut programs, mut words) = (BTreeSet::new(), BTreeSet::new());
+    for cell in campaign.cells() {
+        let launcher = campaign.first_launcher(cell).map_or(0, |it| it.words.len());
+        if let Some(line) = campaign.first_command(cell) {
+            words.extend(find_shell_word(&line.text));
+            // The program behind a launcher, too.
+            programs.extend([0, launcher].map(|place| line.words.get(place).cloned()));
+        }
+    }
+    let missing = programs
+        .iter()
+        .flatten()
+        .filter(|program| !is_program(program, &campaign.folder));
+    notes.extend(missing.map(|program| format!("there is no program `{program}` on this host")));
+    let advice = "write `sh -c '...'`, or quotation marks around it";
+    let words = words.iter();
+    notes.extend(words.map(|it| format!("no shell runs commands, and one has `{it}`: {advice}")));
     notes
+}
+
+/// Returns a word of a command, outside of quotation marks, that a shell would not hand on as it is.
+fn find_shell_word(text: &str) -> Option<String> {
+    static EXPRESSIONS: LazyLock<Option<[Regex; 2]>> = LazyLock::new(|| {
+        let quoted = Regex::new(r#"'[^']*'|"(?:[^"\\]|\\.)*"|\\."#).ok()?;
+        Some([
+            quoted,
+            Regex::new(r"\S*[|<>&;*$`]\S*|(?:^|\s)[#~]\S*").ok()?,
+        ])
+    });
+    let [quoted, words] = EXPRESSIONS.as_ref()?;
+    let text = quoted.replace_all(text, "x");
+    words
+        .find(&text)
+        .map(|word| word.as_str().trim().to_owned())
 }
 
 fn is_program(name: &str, folder: &Path) -> bool {

@@ -128,3 +128,57 @@ fn a_folder_in_which_a_campaign_cannot_run_has_no_plan() {
         assert!(refused.to_string().contains(reason), "{refused}");
     }
 }
+
+#[test]
+fn what_only_a_shell_would_understand_and_missing_programs_are_noted() {
+    let notes = |command: &str, more: &str| {
+        let text = format!(
+            "name = \"jobs\"\n[sweep]\nx = [1]\ny = [\"#3\", \"2\"]\n[[contender]]\nname = \"a\"\ncommand = {command:?}\n{more}\n[repeat]\nmax = 6\n"
+        );
+        Trial::new(&text).plan().notes.join("\n")
+    };
+    for (word, end) in [
+        ("<", "< big.txt"),
+        ("|", "| tail -1"),
+        (">", "> out"),
+        ("2>&1", "2>&1"),
+        ("&&", "&& true"),
+        (";", "; true"),
+        ("true;", "true; true"),
+        ("~/data", "~/data"),
+        ("*.txt", "*.txt"),
+        ("&", "&"),
+        ("$HOME", "$HOME"),
+        ("${", "$${{x}}"),
+        ("`", "`date`"),
+        ("#", "# all"),
+        ("||", "|| true"),
+    ] {
+        let notes = notes(&format!("echo {{x}} \"{{y}}\" {end}"), "");
+        assert!(
+            notes.contains("no shell runs commands") && notes.contains(word),
+            "{end}: {notes}"
+        );
+    }
+    // A value that cuts off the rest.
+    assert!(notes("echo {y} --size {x}", "").contains("`#3`"));
+    for quiet in [
+        "sh -c 'echo {x} \"{y}\" < a | b; c && d $HOME ~ *.c > e'",
+        "echo {x} \"{y} | # $ ;\"",
+        "echo {x} a#b '{y}' 1:4 --f=~ a\\;b",
+        "env A='1|2' echo {x} '{y}'",
+    ] {
+        assert_eq!(notes(quiet, ""), "", "{quiet}");
+    }
+    for (command, launch) in [
+        ("no-such {x} '{y}'", ""),
+        ("no-such {x} '{y}'", "launch = 'env A={x}'"),
+        ("true {x} '{y}'", "launch = 'no-such -n 4'"),
+    ] {
+        assert_eq!(
+            notes(command, launch),
+            "there is no program `no-such` on this host",
+            "{command} {launch}"
+        );
+    }
+}

@@ -20,6 +20,7 @@ impl PointEnd {
             Self::Rounds => "most rounds",
             Self::Failed => "failed",
             Self::Budget => "time used up",
+            Self::NotMeasured => "not measured",
         }
     }
 }
@@ -98,14 +99,14 @@ impl Report {
     /// Describes the values and ratios of the report, and their intervals.
     pub(super) fn describe_intervals(&self) -> String {
         let ratio = match &self.reference {
-            Some(reference) => format!(" Ratios are to {reference}, within a round."),
+            Some(reference) => format!(" Ratios are to {}, within a round.", escape(reference)),
             None => String::new(),
         };
         if self.confidence >= 1.0 {
             return format!("Values are the same in every repetition.{ratio}");
         }
         format!(
-            "Values are medians over rounds, with the interval that holds the true median at {} %: the n values are not \
+            "Values are medians over rounds, with the interval that holds the true median at {} %: the values are not \
              assumed to be normal, and few have no interval.{ratio}",
             100.0 * self.confidence
         )
@@ -114,7 +115,7 @@ impl Report {
     fn format_rows(&self) -> String {
         let mut columns: Vec<&str> = self.parameters.iter().map(String::as_str).collect();
         let n_parameters = columns.len();
-        columns.extend(["contender", "value", "n:", "median:"]);
+        columns.extend(["contender", "value", "rounds:", "median:"]);
         if self.reference.is_some() {
             columns.push("ratio:");
         }
@@ -130,8 +131,8 @@ impl Report {
         let rows = self.rows.iter().map(|row| {
             let mut cells: Vec<String> = Vec::with_capacity(n_parameters + 7);
             cells.extend(list_values(&self.parameters, &row.parameters));
-            cells.push(row.contender.clone());
-            cells.push(format!("`{}`", row.value_of));
+            cells.push(escape(&row.contender));
+            cells.push(format_code(&row.value_of));
             cells.push(row.value.map_or(0, |value| value.n).to_string());
             cells.push(format_interval(row.value));
             if let Some(reference) = &self.reference {
@@ -148,7 +149,8 @@ impl Report {
             cells.push(row.end.map_or("open", PointEnd::describe).to_owned());
             let mut notes = Vec::new();
             if !row.tuned.is_empty() {
-                notes.push(format!("tuned: {}", describe_parameters(&row.tuned)));
+                let tuned = describe_parameters(&row.tuned);
+                notes.push(format!("tuned: {}", escape(&tuned)));
             }
             if row.disturbed > 0 {
                 notes.push(format!("{} disturbed", row.disturbed));
@@ -167,7 +169,7 @@ impl Report {
         columns.extend(["goal", "found:", "outcome"]);
         let rows = self.goals.iter().map(|row| {
             let mut cells = list_values(&self.parameters, &row.parameters);
-            cells.push(row.goal.clone());
+            cells.push(escape(&row.goal));
             cells.push(format_interval(row.ratio));
             cells.push(row.describe_outcome());
             cells
@@ -180,9 +182,9 @@ impl Report {
         columns.extend(["contender", "failed:", "last failure"]);
         let rows = self.failures.iter().map(|failed| {
             let mut cells = list_values(&self.parameters, &failed.parameters);
-            cells.push(failed.contender.clone());
+            cells.push(escape(&failed.contender));
             cells.push(format!("{} of {}", failed.failed, failed.of));
-            cells.push(failed.reason.clone());
+            cells.push(escape(&failed.reason));
             cells
         });
         format!("\n## Failures\n\n{}", format_table(&columns, rows))
@@ -222,17 +224,17 @@ impl Report {
         if !unlike.is_empty() {
             let reference = escape(find_reference(facts));
             let _ = writeln!(text, "\nThese hosts differ from {reference}:\n");
-            let rows = unlike
-                .into_iter()
-                .map(|(host, place, there)| vec![host, place, describe_fact(&there)]);
+            let rows = unlike.into_iter();
+            let rows =
+                rows.map(|(host, place, there)| escape_all([host, place, describe_fact(&there)]));
             text += &format_table(&["host", "fact", "there"], rows);
         }
         for (other, description) in environments {
             let _ = writeln!(text, "\n`env/{other}.json` differs from it:\n");
             let rows = list_differences(facts, description);
+            let rows = rows.into_iter();
             let rows = rows
-                .into_iter()
-                .map(|(place, one, other)| vec![place, one.to_string(), other.to_string()]);
+                .map(|(place, one, other)| escape_all([place, one.to_string(), other.to_string()]));
             text += &format_table(&["fact", "first", "this one"], rows);
         }
         text
@@ -243,8 +245,8 @@ impl Report {
         columns.extend(["contender", "command"]);
         let rows = self.rows.iter().map(|row| {
             let mut cells = list_values(&self.parameters, &row.parameters);
-            cells.push(row.contender.clone());
-            cells.push(format!("`{}`", row.command));
+            cells.push(escape(&row.contender));
+            cells.push(format_code(&row.command));
             cells
         });
         format!("\n## Commands\n\n{}", format_table(&columns, rows))
@@ -252,14 +254,10 @@ impl Report {
 }
 
 fn list_values(names: &[String], parameters: &Parameters) -> Vec<String> {
+    let value = |name| parameters.get(name).map(|value| escape(&value.to_string()));
     names
         .iter()
-        .map(|name| {
-            parameters
-                .get(name)
-                .map(ToString::to_string)
-                .unwrap_or_default()
-        })
+        .map(|name| value(name).unwrap_or_default())
         .collect()
 }
 
@@ -315,14 +313,37 @@ fn format_table(columns: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -
     text
 }
 
+/// Formats cells whose texts are [escaped](escape).
 fn format_row(cells: Vec<String>) -> String {
-    let cells: Vec<String> = cells.iter().map(|cell| escape(cell)).collect();
     format!("| {} |\n", cells.join(" | "))
 }
 
-/// Keeps a text in its cell.
+/// Keeps a text in its cell, and as it is: no part of it is a link, a picture or HTML.
 fn escape(text: &str) -> String {
-    isochron_hierarchy::printable::escape(text).replace('|', "\\|")
+    let mut escaped = String::new();
+    for c in isochron_hierarchy::printable::escape(text).chars() {
+        // Some readers make links of plain addresses, which have `://`, `www.` or `@`.
+        let is_live = r"\`<[&|@".contains(c)
+            || c == '/' && escaped.ends_with(':')
+            || c == '.' && escaped.to_ascii_lowercase().ends_with("www");
+        escaped.extend(is_live.then_some('\\'));
+        escaped.push(c);
+    }
+    escaped
+}
+
+fn escape_all(texts: [String; 3]) -> Vec<String> {
+    texts.map(|text| escape(&text)).into()
+}
+
+/// Formats a text as code in a cell.
+fn format_code(text: &str) -> String {
+    let text = isochron_hierarchy::printable::escape(text).replace('|', "\\|");
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest + 1);
+    // A space beside a backtick belongs to the fence.
+    let space = if longest > 0 { " " } else { "" };
+    format!("{fence}{space}{text}{space}{fence}")
 }
 
 #[cfg(test)]
@@ -348,7 +369,32 @@ mod tests {
 
     #[test]
     fn texts_stay_in_their_cells() {
-        let table = format_table(&["a", "n:"], [vec!["x|y".to_owned(), "1\n2".to_owned()]]);
-        assert_eq!(table, "| a | n |\n|---|---:|\n| x\\|y | 1\\n2 |\n");
+        let table = format_table(&["a", "n:"], [vec![escape("x|y"), escape("1\n2")]]);
+        assert_eq!(table, "| a | n |\n|---|---:|\n| x\\|y | 1\\\\n2 |\n");
+    }
+
+    #[test]
+    fn no_text_of_others_is_markup() {
+        for (text, expected) in [
+            ("<img src=x onerror=a>", r"\<img src=x onerror=a>"),
+            ("[a](http://b)", r"\[a](http:\//b)"),
+            ("![a](b)", r"!\[a](b)"),
+            (r"\[a](b)", r"\\\[a](b)"),
+            ("https://a.b", r"https:\//a.b"),
+            ("see WWW.a.b", r"see WWW\.a.b"),
+            ("a@b.c", r"a\@b.c"),
+            ("&lt;b>", r"\&lt;b>"),
+            ("`<b>`", r"\`\<b>\`"),
+            ("1:4 wall_s -O3 a/b", "1:4 wall_s -O3 a/b"),
+        ] {
+            assert_eq!(escape(text), expected);
+        }
+        for (text, expected) in [
+            ("a <b> | c", r"`a <b> \| c`"),
+            ("a`<b>`", "`` a`<b>` ``"),
+            ("``x`", "``` ``x` ```"),
+        ] {
+            assert_eq!(format_code(text), expected);
+        }
     }
 }

@@ -275,13 +275,11 @@ impl ReportRow {
             .map(|(_, repetition)| repetition)
             .filter(|repetition| repetition.is_done())
             .collect();
-        let chosen = || {
-            history
-                .find_best(campaign, cell)
-                .filter(|_| !contender.tune.is_empty())
+        let tuned = if contender.tune.is_empty() {
+            Parameters::new()
+        } else {
+            history.find_best(campaign, cell).unwrap_or_default()
         };
-        let tuned = done.last().map(|repetition| repetition.tuned.clone());
-        let tuned = tuned.or_else(chosen).unwrap_or_default();
         let mut results: BTreeMap<String, Vec<f64>> = BTreeMap::new();
         for (name, value) in done
             .iter()
@@ -319,7 +317,13 @@ impl ReportRow {
                 .of_cell(cell)
                 .filter(|repetition| !repetition.is_done())
                 .count(),
-            end: campaign.find_last_end(history, cell.point),
+            end: campaign
+                .find_last_end(history, cell.point)
+                .map(|end| match end {
+                    // Of another contender.
+                    PointEnd::NotMeasured if rounds > 0 => PointEnd::Budget,
+                    end => end,
+                }),
             document,
         }
     }

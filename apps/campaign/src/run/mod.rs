@@ -12,7 +12,7 @@ use crate::file::Campaign;
 use crate::folder::{CampaignFolder, find_part, prepare_parts};
 use crate::gpus::Gpus;
 use crate::history::History;
-use crate::process::{EndedProcess, ProcessEnd, kill_marked, run_process, split_status};
+use crate::process::{EndedProcess, KEPT, LOOK, ProcessEnd, end_left, run_process, split_status};
 use crate::reading::{Values, find_document};
 use crate::record::{Repetition, SCHEMA, Status};
 use crate::schedule::Task;
@@ -100,7 +100,7 @@ fn run_part(
 ) -> Result<CampaignStatus, CampaignError> {
     let (folder, repetitions) = CampaignFolder::open(folder, campaign)?;
     // An engine that was killed may have left a contender.
-    kill_marked(folder.path());
+    end_left(folder.path());
     let mut engine = Engine {
         campaign,
         folder,
@@ -139,8 +139,14 @@ impl Engine<'_> {
         tasks: &[Task],
         observe: &mut dyn FnMut(&Progress<'_>),
     ) -> Result<bool, CampaignError> {
-        for (number, task) in tasks.iter().enumerate() {
-            while self.campaign.needs_attempt(&self.history, task) {
+        // Each task has a value before a disturbed one is repeated, for which the time may not suffice.
+        for attempt in 0..=self.campaign.repeat.again {
+            for (number, task) in tasks.iter().enumerate() {
+                if self.history.attempts_of(task).len() as u32 > attempt
+                    || !self.campaign.needs_attempt(&self.history, task)
+                {
+                    continue;
+                }
                 if self.campaign.is_budget_used(&self.history, task.cell.point) {
                     return Ok(false);
                 }
@@ -187,10 +193,7 @@ impl Engine<'_> {
             self.campaign.point_of(task.cell),
             self.campaign.contender_of(task.cell),
         );
-        let attempts = match task.round {
-            Some(round) => self.history.attempts(task.cell, round),
-            None => self.history.trials(task.cell, &task.tuned),
-        };
+        let attempts = self.history.attempts_of(task);
         let mut repetition = Repetition {
             schema: SCHEMA,
             campaign: self.campaign.name.clone(),
@@ -217,7 +220,7 @@ impl Engine<'_> {
         match contender.make_command(&point.parameters, &task.tuned) {
             Ok(line) => {
                 let line = line.locate(self.folder.path());
-                let before = HostState::read(&self.gpus);
+                let before = HostState::read(&self.gpus, true);
                 let limit = Duration::try_from_secs_f64(contender.limit_s).unwrap_or(Duration::MAX);
                 let ended = run_process(
                     &line,
@@ -226,8 +229,13 @@ impl Engine<'_> {
                     limit,
                     self.stop,
                 );
-                let after = HostState::read(&self.gpus);
+                let after = HostState::read(&self.gpus, false);
                 repetition.warnings = after.list_disturbances(&before);
+                if ended.unseen > 2 * LOOK {
+                    let time_s = ended.unseen.as_secs_f64();
+                    let warning = format!("disturbed: the engine stood still for {time_s:.1} s");
+                    repetition.warnings.push(warning);
+                }
                 let document = if contender.keep {
                     find_document(&ended.stdout)
                 } else {
@@ -266,7 +274,7 @@ fn note_end(
     repetition.took_s = ended.took.as_secs_f64();
     match ended.end {
         ProcessEnd::Stopped => return Err(CampaignError::Stopped),
-        ProcessEnd::NotStarted(error) => repetition.reason = Some(error.to_string()),
+        ProcessEnd::NotStarted(reason) => repetition.reason = Some(reason),
         ProcessEnd::TimedOut => {
             repetition.status = Status::TimedOut;
             repetition.reason = ended.find_last_line();
@@ -281,6 +289,10 @@ fn note_end(
                 Ok(values) => {
                     repetition.values = values;
                     repetition.status = Status::Done;
+                }
+                Err(reason) if ended.stdout.len() >= KEPT => {
+                    let kept = KEPT / 1_000_000;
+                    repetition.reason = Some(format!("{reason} in the last {kept} MB of it"));
                 }
                 Err(reason) => repetition.reason = Some(reason),
             }

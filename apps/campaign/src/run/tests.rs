@@ -3,7 +3,7 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::folder::{FILE, POINTS, read_document};
-use crate::report::{GoalOutcome, Report};
+use crate::report::{GoalOutcome, Report, Standing};
 use crate::schedule::PointEnd;
 use crate::status::State;
 
@@ -307,7 +307,10 @@ again = 0
         )
     );
     assert_eq!(reasons[1].1, "no result: it prints no JSON document");
-    assert!(reasons[2].1.contains("No such file"), "{reasons:?}");
+    assert!(
+        reasons[2].1.contains("/no/such/program: No such file"),
+        "{reasons:?}"
+    );
     assert!(status.failures.iter().all(|failed| failed.is_given_up));
     let good = trial
         .lines()
@@ -459,7 +462,7 @@ fn contenders_and_goals_are_of_some_points_and_values_are_computed() {
     let text = report.format_markdown();
     for part in [
         "# trial\n\nTwo sizes.\n\nState",
-        "| size | contender | value | n | median | ratio | half | cost | end | notes |",
+        "| size | contender | value | rounds | median | ratio | half | cost | end | notes |",
         "| 20 | large | `speed` | 3 | 1.000 | 1.000 | 0.5000 | 25.00 | most rounds | tuned: width=2",
         "| 30 | costs at most 1.5 | 1.167 | unclear, met by the median |",
     ] {
@@ -722,4 +725,414 @@ fn contenders_and_goals_of_some_points_stay_so_for_every_number_of_nodes() {
     let some = report.rows.iter().filter(|row| row.contender == "some");
     assert_eq!(some.map(found).collect::<Vec<_>>(), [Some((4.0, 2))]);
     assert_eq!(report.goals[0].meets_by_median, Some(true));
+}
+
+/// Returns a contender that prints these values, one in each round.
+fn print_values(name: &str, values: &[f64], better: &str) -> String {
+    let values: Vec<String> = values.iter().map(f64::to_string).collect();
+    let list = format!("set -- {}", values.join(" "));
+    format!(
+        "[[contender]]\nname = \"{name}\"\nbetter = \"{better}\"\nresult = {{ regex = 'found (?P<found>.+)' }}\n\
+         command = \"sh -c '{list}; echo >> {name}; shift $(($(wc -l < {name}) - 1)); echo found $1'\"\n"
+    )
+}
+
+#[test]
+fn negative_values_are_never_better_in_the_wrong_direction() {
+    // Each value of the second is better if less.
+    for (first, second) in [
+        (-1.0, -2.0),
+        (1.0, -2.0),
+        (-1.0, -1.5),
+        (0.0, -1.0),
+        (2.0, 0.0),
+        (2.0, 1.0),
+    ] {
+        for better in ["less", "more"] {
+            let values = [first, second].map(|value| {
+                let noise = |round: i32| 0.01 * f64::from(round % 3);
+                (0..8).map(|round| value + noise(round)).collect::<Vec<_>>()
+            });
+            let rows =
+                print_values("a", &values[0], better) + &print_values("b", &values[1], better);
+            let goals = "[[goal]]\nratio = [\"b.found\", \"a.found\"]\nat_most = 1\n";
+            let trial = Trial::new(&format!(
+                "{rows}[repeat]\nmin = 6\nmax = 8\nagain = 0\n{goals}"
+            ));
+            trial.run().unwrap();
+            let report = Report::read(&trial.results()).unwrap();
+            let wrong = if better == "less" {
+                Standing::Worse
+            } else {
+                Standing::Better
+            };
+            assert_ne!(
+                report.rows[1].standing,
+                Some(wrong),
+                "{first} {second} {better}"
+            );
+            assert_ne!(
+                report.goals[0].outcome,
+                GoalOutcome::Missed,
+                "{first} {second}"
+            );
+            let is_told = report.rows[1].standing.is_some();
+            assert_eq!(is_told, first > 0.0 && second >= 0.0, "{first} {second}");
+        }
+    }
+}
+
+/// Two programs at two sizes, which a script stands for.
+const SCRIPTS: &str = r#"
+[sweep]
+x = [1, 2]
+[[contender]]
+name = "a"
+command = "sh prog a {x}"
+result = { regex = "t (?P<t_s>.)" }
+[[contender]]
+name = "b"
+command = "sh prog b {x}"
+result = { regex = "t (?P<t_s>.)" }
+[repeat]
+min = 6
+max = 6
+again = 0
+"#;
+
+#[test]
+fn a_program_that_fails_now_or_is_lost_is_named_by_a_comparison() {
+    let measure = |script: &str, change: (&str, &str)| {
+        let trial = Trial::new(&SCRIPTS.replace(change.0, change.1));
+        fs::write(trial.folder.path().join("prog"), script).unwrap();
+        trial.run().unwrap();
+        trial
+    };
+    let same = ("", "");
+    let good = "echo t 1";
+    let b = SCRIPTS.find("[[contender]]\nname = \"b\"").unwrap();
+    let b = &SCRIPTS[b..SCRIPTS.find("[repeat]").unwrap()];
+    let old = measure(good, same);
+    for (script, change, verdicts, note) in [
+        (good, same, "same same same same", ""),
+        (
+            "test $1 = b || kill -SEGV $$; echo t 1",
+            same,
+            "failed same failed same",
+            "`a` has failed in ",
+        ),
+        (
+            "test $1$2 = a2 && exit 3; echo t 1",
+            same,
+            "same same failed same",
+            ": exit status 3",
+        ),
+        ("echo x", same, "failed failed failed failed", "no result"),
+        (good, (b, ""), "same same", "`b` has 2 points in "),
+        (
+            good,
+            ("x = [1, 2]", "x = [1]"),
+            "same same",
+            "`a` has 1 points in ",
+        ),
+        (
+            good,
+            ("name = \"b\"", "name = \"b\"\nwhen = \"x == 1\""),
+            "same same same",
+            "`b` has 1 points in ",
+        ),
+        (
+            good,
+            ("x = [1, 2]", "x = [1, 2, 3]"),
+            "same same same same",
+            "that are not in the baseline",
+        ),
+        (
+            good,
+            ("name = \"b\"", "name = \"b\"\nbetter = \"more\""),
+            "same inconclusive same inconclusive",
+            "in another direction",
+        ),
+        (
+            good,
+            ("name = \"b\"", "name = \"b\"\nvalue = \"took_s\""),
+            "same inconclusive same inconclusive",
+            "another value",
+        ),
+    ] {
+        let new = measure(script, change);
+        let compared = crate::Comparison::read(&[old.results()], &new.results()).unwrap();
+        let found = serde_json::to_value(&compared.points).unwrap();
+        let found = found
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|point| point["verdict"].as_str().unwrap());
+        assert_eq!(
+            found.collect::<Vec<_>>().join(" "),
+            verdicts,
+            "{script} {change:?}: {:#?}",
+            compared.notes
+        );
+        let is_named = compared.notes.iter().any(|it| it.contains(note));
+        assert!(
+            is_named || note.is_empty() && compared.notes.is_empty(),
+            "{note}: {:#?}",
+            compared.notes
+        );
+        // A failure is the first that a reader learns.
+        if verdicts.contains("failed") {
+            assert!(
+                compared.notes[0].contains("has failed"),
+                "{:#?}",
+                compared.notes
+            );
+            let reasons = compared
+                .points
+                .iter()
+                .filter_map(|point| point.reason.as_ref());
+            assert_eq!(reasons.count(), verdicts.matches("failed").count());
+        }
+    }
+}
+
+#[test]
+fn what_failed_before_is_no_failure_of_the_compared_campaign() {
+    let trial = Trial::new(
+        "[[contender]]\nname = \"a\"\ncommand = \"sh prog\"\n[repeat]\nmin = 2\nmax = 2\nagain = 0\n",
+    );
+    let program = trial.folder.path().join("prog");
+    let old = trial.folder.path().join("old");
+    fs::write(&program, "exit 1").unwrap();
+    trial.run().unwrap();
+    fs::rename(trial.results(), &old).unwrap();
+    fs::write(&program, "exit 0").unwrap();
+    trial.run().unwrap();
+    let compared = crate::Comparison::read(&[old], &trial.results()).unwrap();
+    assert!(
+        compared.notes[0].contains("`a` has failed in "),
+        "{:#?}",
+        compared.notes
+    );
+    assert_eq!(compared.points[0].verdict, crate::Verdict::Inconclusive);
+}
+
+#[test]
+fn every_column_has_a_name_of_its_own() {
+    let trial = Trial::new(SOME);
+    trial.run().unwrap();
+    let report = Report::read(&trial.results()).unwrap();
+    let [csv, markdown] = [report.format_csv(), report.format_markdown()];
+    let lines = markdown.lines().zip(markdown.lines().skip(1));
+    let tables = lines.filter(|(_, ruler)| ruler.starts_with("|--"));
+    let headings = csv.lines().take(1).chain(tables.map(|(line, _)| line));
+    let names = headings
+        .flat_map(|line| line.split([',', '|']))
+        .map(str::trim);
+    let own = ["size", "half", "cost", "speed", "one", "large"];
+    let names: std::collections::BTreeSet<&str> = names
+        .filter(|name| crate::template::is_name(name) && !own.contains(name))
+        .collect();
+    assert!(
+        names.contains("rounds") && names.contains("value_of"),
+        "{names:?}"
+    );
+    for name in names.into_iter().chain(["n", "m", "took_s"]) {
+        for list in ["[sweep]", "[[zip]]"] {
+            let trial = Trial::new(&format!(
+                "{list}\n{name} = [1024]\n[[contender]]\nname = \"a\"\ncommand = \"echo {{{name}}}\"\n"
+            ));
+            let read = Campaign::read(&trial.folder.path().join("trial.toml"));
+            assert_eq!(read.is_ok(), ["n", "m"].contains(&name), "{name}: {read:?}");
+        }
+    }
+}
+
+#[test]
+fn numbers_reach_commands_as_the_file_writes_them() {
+    let trial = Trial::new(
+        r#"
+[sweep]
+v = [1, 1.0, 3.9, 3.10, 1e3, -0.50, 1_0.5]
+[[contender]]
+name = "a"
+command = "sh -c 'echo is {v}, {w}'"
+tune = { w = [2.50] }
+result = { regex = 'is (?P<v>[^,]+), 2.50$' }
+better = "less"
+[repeat]
+min = 2
+max = 2
+again = 0
+"#,
+    );
+    let words = "1, 2.50|1.0, 2.50|3.9, 2.50|3.10, 2.50|1e3, 2.50|-0.50, 2.50|10.5, 2.50";
+    let stop = AtomicBool::new(false);
+    // The second run reads the tuned values from records.
+    for seen in [8, 0] {
+        let mut left = seen;
+        let ended = run(&trial.campaign(), &trial.results(), &[], &stop, &mut |_| {
+            left -= 1;
+            stop.store(left == 0, Ordering::Relaxed);
+        });
+        assert_eq!(ended.is_err(), seen > 0);
+        stop.store(false, Ordering::Relaxed);
+    }
+    assert_eq!(trial.lines().len(), 3 * 7);
+    assert!(trial.lines().iter().all(Repetition::is_done));
+    let rows = Report::read(&trial.results()).unwrap().rows;
+    let shown: Vec<_> = rows
+        .iter()
+        .map(|row| {
+            row.command
+                .trim_start_matches("sh -c 'echo is ")
+                .trim_end_matches('\'')
+        })
+        .collect();
+    assert_eq!(shown.join("|"), words);
+}
+
+#[test]
+fn every_task_has_a_value_before_a_disturbed_one_is_repeated() {
+    let trial = Trial::new(&TWO.replace("again = 0", "again = 2"));
+    trial.run().unwrap();
+    let path = trial.results().join(POINTS);
+    let line = |line: &Repetition, attempt: u32| {
+        let warnings = vec!["disturbed: others".to_owned()];
+        serde_json::to_string(&Repetition {
+            warnings,
+            attempt,
+            ..line.clone()
+        })
+        .unwrap()
+            + "\n"
+    };
+    let lines: Vec<_> = trial
+        .lines()
+        .into_iter()
+        .filter(|line| line.round == Some(0) && line.attempt == 0)
+        .collect();
+    // The attempts of the four cells so far, and the cell that is next.
+    for (attempts, next) in [
+        ([1, 0, 0, 0], 1),
+        ([1, 1, 0, 0], 2),
+        ([1, 1, 1, 1], 0),
+        ([2, 1, 1, 1], 1),
+        ([2, 2, 2, 2], 0),
+        ([3, 3, 2, 2], 2),
+    ] {
+        let text: String = lines
+            .iter()
+            .zip(attempts)
+            .flat_map(|(of, attempts)| (0..attempts).map(|it| line(of, it)))
+            .collect();
+        fs::write(&path, text).unwrap();
+        let stop = AtomicBool::new(false);
+        let campaign = trial.campaign();
+        let mut begun = Vec::new();
+        let _ = run(&campaign, &trial.results(), &[], &stop, &mut |progress| {
+            begun.push((
+                campaign.points[progress.point].id.clone(),
+                campaign.contenders[progress.contender].name.clone(),
+            ));
+            stop.store(true, Ordering::Relaxed);
+        });
+        let expected = &lines[next];
+        assert_eq!(
+            begun[0],
+            (expected.point.clone(), expected.contender.clone()),
+            "{attempts:?}"
+        );
+    }
+}
+
+#[test]
+fn what_the_time_did_not_suffice_for_is_not_measured() {
+    let trial = Trial::new(&TWO.replace("again = 0", "again = 0\nseconds = 1e-9"));
+    let status = trial.run().unwrap();
+    assert_eq!(
+        (status.state, status.points_ended, status.repetitions),
+        (State::Budget, 0, 1)
+    );
+    let rows = Report::read(&trial.results()).unwrap().rows;
+    let mut ends: Vec<_> = rows
+        .iter()
+        .map(|row| {
+            (
+                row.value.map_or(0, |value| value.n),
+                row.end.unwrap().describe(),
+            )
+        })
+        .collect();
+    ends.sort_unstable();
+    let empty = (0, "not measured");
+    assert_eq!(ends, [empty, empty, empty, (1, "time used up")]);
+}
+
+#[test]
+fn work_that_may_be_the_commands_own_is_marked_and_not_repeated() {
+    let trial = Trial::new(&TWO.replace("again = 0", "again = 2"));
+    trial.run().unwrap();
+    let mut line = trial.lines().remove(0);
+    for (warning, is_disturbed) in [
+        ("unclear: a service", false),
+        ("disturbed: others", true),
+        ("throttled: heat", true),
+    ] {
+        line.warnings = vec![warning.to_owned()];
+        assert_eq!(line.is_disturbed(), is_disturbed, "{warning}");
+        assert_eq!(
+            crate::history::is_final(&[line.clone()], 2),
+            !is_disturbed,
+            "{warning}"
+        );
+    }
+}
+
+#[test]
+fn a_line_that_could_not_be_read_again_is_not_written_and_empty_ones_are_no_lines() {
+    let trial = Trial::new(TWO);
+    trial.run().unwrap();
+    let path = trial.results().join(POINTS);
+    let before = fs::read_to_string(&path).unwrap();
+    let mut bad = trial.lines().remove(0);
+    let (mut folder, _) = CampaignFolder::open(&trial.results(), &trial.campaign()).unwrap();
+    for number in [f64::NAN, f64::INFINITY] {
+        bad.took_s = number;
+        assert!(folder.append(&bad).is_err());
+        bad.took_s = 1.0;
+        bad.values.insert("wall_s".to_owned(), number);
+        assert!(folder.append(&bad).is_err());
+        assert_eq!(fs::read_to_string(&path).unwrap(), before);
+    }
+    drop(folder);
+    fs::write(&path, before.replacen('\n', "\n\n\r\n", 2) + "\n").unwrap();
+    assert_eq!(
+        CampaignStatus::read(&trial.results()).unwrap().repetitions,
+        24
+    );
+}
+
+#[test]
+fn environments_that_differ_within_a_campaign_are_counted() {
+    let trial = Trial::new(&TWO.replace("sh -c 'echo took $((2 * {size})) s'", "sh prog {size}"));
+    let program = trial.folder.path().join("prog");
+    fs::write(&program, "echo took $((2 * $1)) s\n").unwrap();
+    assert_eq!(trial.run().unwrap().environments, 1);
+    let path = trial.results().join(POINTS);
+    let text = fs::read_to_string(&path).unwrap();
+    let some: String = text.split_inclusive('\n').take(20).collect();
+    fs::write(&path, some).unwrap();
+    fs::write(&program, "echo took $((2 * $1)) s # built anew\n").unwrap();
+    assert_eq!(trial.run().unwrap().environments, 2);
+}
+
+#[test]
+fn an_output_that_is_not_kept_whole_is_told() {
+    let trial = Trial::new(
+        "[[contender]]\nname = \"a\"\ncommand = \"sh -c 'echo t 1; head -c 25000000 /dev/zero'\"\n\
+         result = { regex = 't (?P<t_s>.)' }\n[repeat]\nmin = 1\nmax = 1\nagain = 0\n",
+    );
+    let reason = trial.run().unwrap().failures.remove(0).reason;
+    assert!(reason.ends_with(" in the last 16 MB of it"), "{reason}");
 }

@@ -134,7 +134,7 @@ fn read_lines(dir: &str) -> Vec<Value> {
 
 /// Lists the processes of a campaign's repetition, each with its words.
 fn list_repetition(dir: &str) -> Vec<(u32, String)> {
-    let mark = format!("ISOCHRON_CAMPAIGN={dir}");
+    let mark = format!("ISOCHRON_CAMPAIGN={dir}:");
     let processes = fs::read_dir("/proc").expect("/proc").flatten();
     processes
         .filter_map(|entry| {
@@ -142,7 +142,7 @@ fn list_repetition(dir: &str) -> Vec<(u32, String)> {
             let environment = fs::read(entry.path().join("environ")).ok()?;
             let is_marked = environment
                 .split(|&byte| byte == 0)
-                .any(|entry| entry == mark.as_bytes());
+                .any(|entry| entry.starts_with(mark.as_bytes()));
             let words = fs::read(entry.path().join("cmdline")).ok()?;
             is_marked.then(|| (process, String::from_utf8_lossy(&words).replace('\0', " ")))
         })
@@ -416,6 +416,158 @@ fn two_engines_in_one_folder_are_one_too_many() {
     );
     assert!(list_repetition(&dir).is_empty());
     assert!(read_lines(&dir).is_empty());
+}
+
+#[test]
+fn a_signal_that_ends_the_engine_ends_its_contender() {
+    let folder = Folder::new();
+    let file = write_campaign(&folder, &SHORT.replace("sleep 0.01", "sleep 100"));
+    let dir = folder.path("results");
+    let real =
+        |dir: &str| fs::canonicalize(dir).map_or(String::new(), |it| it.display().to_string());
+    for signal in [
+        "HUP", "INT", "QUIT", "USR1", "USR2", "ALRM", "TERM", "XCPU", "VTALRM", "PROF", "IO",
+    ] {
+        let engine = Running::start(run_command(&file, &dir));
+        while list_repetition(&real(&dir)).is_empty() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let _ = Command::new("kill")
+            .args([&format!("-{signal}"), &engine.process().to_string()])
+            .status();
+        let stderr = engine.wait(HANGS).failure(1);
+        assert!(
+            stderr.contains("the same command goes on"),
+            "{signal}: {stderr}"
+        );
+        assert!(list_repetition(&real(&dir)).is_empty(), "{signal}");
+    }
+    // As under `nohup`.
+    let command = run_command(&file, &dir);
+    let mut ignoring = Command::new("sh");
+    ignoring
+        .args(["-c", "trap '' HUP; exec \"$@\"", "sh"])
+        .arg(command.get_program())
+        .args(command.get_args());
+    let engine = Running::start(ignoring);
+    while list_repetition(&real(&dir)).is_empty() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    for signal in ["-HUP", "-TERM"] {
+        assert!(!list_repetition(&real(&dir)).is_empty(), "{signal}");
+        let _ = Command::new("kill")
+            .args([signal, &engine.process().to_string()])
+            .status();
+    }
+    engine.wait(HANGS).failure(1);
+}
+
+#[test]
+fn a_shell_that_has_the_variable_of_a_campaign_goes_on() {
+    let folder = Folder::new();
+    let file = write_campaign(
+        &folder,
+        &SHORT
+            .replace("= 30", "= 1")
+            .replace("sleep 0.01", "env -i setsid sleep 4323 &"),
+    );
+    let dir = folder.path("results");
+    fs::create_dir(&dir).expect("a writable folder");
+    let command = run_command(&file, &dir);
+    let mut shell = Command::new("bash");
+    let script = "set -m; sleep 60 & other=$!; \"$@\" > /dev/null; kill $other && echo goes on";
+    shell
+        .args(["-c", script, "bash"])
+        .arg(command.get_program())
+        .args(command.get_args());
+    shell.env("ISOCHRON_CAMPAIGN", &dir);
+    assert_eq!(run(shell, HANGS).success(), "goes on\n");
+    let left = Command::new("pgrep")
+        .args(["-f", "sleep 4323"])
+        .output()
+        .expect("pgrep");
+    assert_eq!(String::from_utf8_lossy(&left.stdout), "");
+}
+
+#[test]
+fn scripts_learn_of_a_bad_answer_when_they_ask() {
+    let folder = Folder::new();
+    let tables = |command: &str, bound: &str| {
+        format!(
+            "[[contender]]\nname = \"a program\"\ncommand = \"true\"\n[[contender]]\nname = \"one\"\ncommand = \"{command}\"\n\
+             result = {{ regex = 'took (?P<t_s>[0-9.]+)' }}\n[repeat]\nmin = 6\nmax = 6\nagain = 0\n\
+             [[goal]]\nvalue = \"one.t_s\"\nat_most = {bound}\n"
+        )
+    };
+    let campaigns = [
+        ("good", "echo took 1", "2"),
+        ("slow", "echo took 3", "2"),
+        ("bad", "false", "2"),
+    ];
+    for ((name, command, bound), statuses) in
+        campaigns.into_iter().zip([[0, 0, 0], [0, 3, 3], [3, 0, 3]])
+    {
+        let file = write_campaign(&folder, &tables(command, bound));
+        let [dir, good] = [name, "good"].map(|name| folder.path(name));
+        for (words, status) in [
+            (vec!["run", &file, "--dir", &dir], statuses[0]),
+            (vec!["report", &dir], statuses[1]),
+            (vec!["compare", &good, &dir], statuses[2]),
+        ] {
+            for (check, status) in [(None, 0), (Some("--check"), status)] {
+                let words: Vec<&str> = ["campaign"]
+                    .into_iter()
+                    .chain(words.iter().copied())
+                    .chain(check)
+                    .collect();
+                let outcome = isochron(&words);
+                assert_eq!(outcome.status, Some(status), "{words:?}: {outcome:?}");
+                if words[1] == "report" {
+                    assert!(
+                        outcome
+                            .stderr
+                            .contains(&format!("to look at: {dir}/report.html")),
+                        "{outcome:?}"
+                    );
+                }
+            }
+        }
+    }
+    let shown = isochron(&[
+        "campaign",
+        "compare",
+        &folder.path("good"),
+        &folder.path("bad"),
+    ])
+    .success();
+    let [failure, table] =
+        ["note: `one` has failed in ", "failed: exit status 1"].map(|part| shown.find(part));
+    assert!(failure.is_some() && failure < table, "{shown}");
+}
+
+#[test]
+fn a_folder_that_one_may_only_read_and_a_file_without_an_extension_do() {
+    let folder = Folder::new();
+    let file = write_campaign(&folder, &SHORT.replace("= 30", "= 1"));
+    let plain = folder.path("plain");
+    fs::copy(&file, &plain).expect("a writable folder");
+    let mut command = run_command(&plain, "unused");
+    let program = command.get_program().to_owned();
+    command = Command::new(program);
+    command
+        .args(["campaign", "run", &plain])
+        .current_dir(folder.path(""));
+    run(command, HANGS).success();
+    let dir = folder.path("plain.results");
+    // A folder takes the place of a page, which nobody can write then, root included.
+    fs::create_dir(Path::new(&dir).join("report.html")).expect("a writable folder");
+    let outcome = isochron(&["campaign", "report", &dir, "--json"]);
+    assert!(outcome.stderr.contains("cannot be written"), "{outcome:?}");
+    assert_eq!(
+        json(&outcome.success())["rows"].as_array().map(Vec::len),
+        Some(4)
+    );
+    isochron(&["campaign", "report", &dir]).failure(2);
 }
 
 #[test]

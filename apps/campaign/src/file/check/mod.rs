@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::PathBuf;
 
+use isochron_hierarchy::printable::escape;
+use regex::Regex;
 use toml::Spanned;
+use toml::de::DeValue;
 
 use super::combine::{MOST, combine_all, join, list_rows};
 use super::raw::{Lists, RawContender, RawFile, RawGoal, RawNodes};
@@ -12,12 +15,16 @@ use super::{
     Better, Campaign, ComputedValue, Contender, FOLDER, Goal, Repeat, TOOK, fingerprint_definition,
 };
 use crate::expression::Expression;
-use crate::point::{Parameters, Point, describe_parameters};
+use crate::point::{Parameter, Parameters, Point, describe_parameters};
 use crate::reading::ResultRule;
 use crate::template::{Template, is_name};
 
 /// Longest time of a repetition unless the file says otherwise.
 const LIMIT_S: f64 = 600.0;
+
+/// Names of the folder of results, of columns of the reports and of the value of all contenders. A parameter has another one.
+const TAKEN: &str = "command contender disturbed end failed folder found goal median notes outcome ratio ratio_high \
+                     ratio_low rounds took_s value value_high value_low value_of verdict";
 
 /// Most nodes of a point.
 const MOST_NODES: f64 = 1e6;
@@ -42,10 +49,15 @@ impl Mistake {
 impl Campaign {
     /// Reads the text of a campaign file; commands run in `folder`.
     pub(super) fn parse(text: &str, folder: PathBuf) -> Result<Self, Mistake> {
-        let raw: RawFile = toml::from_str(text).map_err(|error| Mistake {
+        let mut raw: RawFile = toml::from_str(text).map_err(|error| Mistake {
             at: error.span().map_or(0, |span| span.start),
             reason: describe_refusal(error.message()),
         })?;
+        let zips = raw.zip.iter_mut().map(Spanned::get_mut);
+        let tunes = raw.contender.iter_mut().map(|it| &mut it.tune);
+        for lists in zips.chain(tunes).chain([&mut raw.sweep]) {
+            keep_numbers(text, lists);
+        }
         let mut points = list_points(&raw)?;
         let names = list_parameters(&raw);
         if let Some(nodes) = &raw.nodes {
@@ -110,40 +122,18 @@ impl Space<'_> {
         let Some(text) = when else {
             return Ok((0..self.points.len()).collect());
         };
-        let condition = self.read_condition(text, &self.names)?;
+        let at = |reason: String| Mistake::new(text.span(), reason);
+        let condition = read_expression(text.get_ref(), &self.names).map_err(at)?;
         let mut found = BTreeSet::new();
         for (number, point) in self.points.iter().enumerate() {
-            let holds = condition.holds(&point.parameters);
-            if holds.map_err(|reason| Mistake::new(text.span(), reason))? {
+            if condition.holds(&point.parameters).map_err(at)? {
                 found.insert(number);
             }
         }
         if found.is_empty() {
-            let reason = format!("`{}` holds at no point", condition.source());
-            return Err(Mistake::new(text.span(), reason));
+            return Err(at(format!("`{}` holds at no point", condition.source())));
         }
         Ok(found)
-    }
-
-    /// Reads a condition on these names.
-    fn read_condition(
-        &self,
-        text: &Spanned<String>,
-        names: &BTreeSet<&str>,
-    ) -> Result<Expression, Mistake> {
-        let at = |reason: String| Mistake::new(text.span(), reason);
-        let condition = Expression::parse(text.get_ref()).map_err(at)?;
-        match condition
-            .names()
-            .iter()
-            .find(|name| !names.contains(name.as_str()))
-        {
-            Some(unknown) => {
-                let suggestion = suggest(unknown, names.iter().copied());
-                Err(at(format!("unknown parameter `{unknown}`{suggestion}")))
-            }
-            None => Ok(condition),
-        }
     }
 }
 
@@ -191,7 +181,7 @@ fn check_values<'r>(
         .into_iter()
         .map(|(name, text)| {
             let named = name.get_ref().as_str();
-            if !is_name(named) || space.names.contains(named) || named == TOOK {
+            if !is_name(named) || space.names.contains(named) || is_taken(named) {
                 let reason = format!("`{named}` is no name for a value, or has another meaning");
                 return Err(Mistake::new(name.span(), reason));
             }
@@ -264,31 +254,47 @@ fn list_parameters(raw: &RawFile) -> BTreeSet<&str> {
     names.map(|name| name.get_ref().as_str()).collect()
 }
 
+fn is_taken(name: &str) -> bool {
+    TAKEN.split(' ').any(|taken| taken == name)
+}
+
+/// Gives the numbers of lists the text that the file has for them.
+fn keep_numbers(text: &str, lists: &mut Lists) {
+    for list in lists.values_mut() {
+        // The syntax is known to be right.
+        let written = text.get(list.span()).and_then(|it| DeValue::parse(it).ok());
+        let written = written.as_ref().and_then(|it| it.get_ref().as_array());
+        for (value, written) in list.get_mut().iter_mut().zip(written.into_iter().flatten()) {
+            if let (Parameter::Number(it), Some(float)) = (value, written.get_ref().as_float()) {
+                it.text = float.as_str().to_owned();
+            }
+        }
+    }
+}
+
 fn check_lists(lists: &Lists) -> Result<(), Mistake> {
-    for (name, values) in lists {
-        if name.get_ref() == "exclude" {
-            return Err(Mistake::new(
-                name.span(),
-                "`exclude` stands above the first table of the file",
-            ));
-        }
-        if !is_name(name.get_ref()) {
-            let reason = format!(
-                "`{}` is no name: use letters, digits and `_`",
-                name.get_ref()
-            );
-            return Err(Mistake::new(name.span(), reason));
-        }
-        if name.get_ref() == FOLDER {
-            let reason = format!("`{FOLDER}` is the folder of results already");
-            return Err(Mistake::new(name.span(), reason));
-        }
-        if values.get_ref().is_empty() {
-            return Err(Mistake::new(
-                values.span(),
-                format!("`{}` has no values", name.get_ref()),
-            ));
-        }
+    for (key, list) in lists {
+        let (name, values) = (key.get_ref(), list.get_ref());
+        // JSON, which records are of, has neither `inf` nor `nan`.
+        let is_lost = |value: &&Parameter| serde_json::to_value(value).is_ok_and(|it| it.is_null());
+        let (at, reason) = if name == "exclude" {
+            let reason = "`exclude` stands above the first table of the file";
+            (key.span(), reason.to_owned())
+        } else if !is_name(name) {
+            let reason = format!("`{name}` is no name: use letters, digits and `_`");
+            (key.span(), reason)
+        } else if is_taken(name) {
+            let reason = format!("`{name}` is a column of the reports already, or the folder");
+            (key.span(), reason)
+        } else if values.is_empty() {
+            (list.span(), format!("`{name}` has no values"))
+        } else if let Some(it) = values.iter().find(is_lost) {
+            let reason = format!("records cannot hold the number {it}: write a text, \"{it}\"");
+            (list.span(), reason)
+        } else {
+            continue;
+        };
+        return Err(Mistake::new(at, reason));
     }
     Ok(())
 }
@@ -425,28 +431,22 @@ fn read_expression(source: &str, parameters: &BTreeSet<&str>) -> Result<Expressi
     }
 }
 
-/// Refuses names of contenders that are no names, or are there twice.
+/// Refuses names of contenders that nobody can read, or that are there twice. Goals need letters, digits and `_` besides.
 fn check_names(raw: &RawFile) -> Result<(), Mistake> {
     let mut seen = BTreeSet::new();
+    let parameters = list_parameters(raw);
     for contender in &raw.contender {
         let name = contender.name.get_ref();
-        if !is_name(name) {
-            let reason =
-                format!("`{name}` is no name: use letters, digits and `_`, as expressions need it");
-            return Err(Mistake::new(contender.name.span(), reason));
-        }
-        if list_parameters(raw).contains(name.as_str()) {
-            return Err(Mistake::new(
-                contender.name.span(),
-                format!("`{name}` is a parameter already"),
-            ));
-        }
-        if !seen.insert(name) {
-            return Err(Mistake::new(
-                contender.name.span(),
-                format!("two contenders are called `{name}`"),
-            ));
-        }
+        let reason = if name.trim().is_empty() || escape(name) != *name {
+            format!("`{}` is no name for readers", escape(name))
+        } else if parameters.contains(name.as_str()) {
+            format!("`{name}` is a parameter already")
+        } else if !seen.insert(name) {
+            format!("two contenders are called `{name}`")
+        } else {
+            continue;
+        };
+        return Err(Mistake::new(contender.name.span(), reason));
     }
     if raw.contender.is_empty() {
         return Err(Mistake::new(raw.name.span(), "there is no [[contender]]"));
@@ -555,8 +555,9 @@ fn check_contender(
     }
     let computed = choose_values(values, &result, space);
     let (value, better) = check_value(raw, &result, &computed, parameters)?;
-    let tune_when = raw.tune_when.as_ref();
-    let tune_when = tune_when.map(|text| space.read_condition(text, &known));
+    let tune_when = raw.tune_when.as_ref().map(|text| {
+        read_expression(text.get_ref(), &known).map_err(|reason| Mistake::new(text.span(), reason))
+    });
     let env = raw
         .env
         .iter()
@@ -661,7 +662,11 @@ fn check_value(
             suggest(unknown, names)
         )));
     }
-    let is_time = !used.is_empty() && used.iter().all(|name| name.ends_with("_s"));
+    // A quotient of times is a rate or a ratio.
+    let times = used
+        .iter()
+        .filter(|it| it.ends_with("_s") && !is_rate(it, result));
+    let is_time = !used.is_empty() && times.count() == used.len() && !value.source().contains('/');
     let better = raw
         .better
         .or(is_time.then_some(Better::Less))
@@ -672,6 +677,18 @@ fn check_value(
             ))
         })?;
     Ok((value, better))
+}
+
+/// Returns `true` for a result that ends in `_s` and is a rate, by its name, such as `gb_per_s` or `gb_s`, or by its place in a
+/// document, such as `GB/s`.
+fn is_rate(name: &str, result: &ResultRule) -> bool {
+    let rates = "(?i)((^|_)(per|[kmgtpe]i?b|[kmgtpe]?(bit|byte|flop|op)s?)_|/|~1)s$";
+    let is_rate = |text: &str| Regex::new(rates).is_ok_and(|rates| rates.is_match(text));
+    let mut places = match result {
+        ResultRule::Json(places) => places.iter(),
+        _ => [].iter(),
+    };
+    is_rate(name) || places.any(|(of, place)| of == name && is_rate(place))
 }
 
 fn check_goal(
@@ -697,11 +714,10 @@ fn check_goal(
             ));
         }
     };
-    if at_least.is_none() && at_most.is_none() {
-        return Err(Mistake::new(
-            goal.span(),
-            "a goal has `at_least` or `at_most`",
-        ));
+    let mut bounds = at_least.iter().chain(at_most).peekable();
+    if bounds.peek().is_none() || bounds.any(|bound| bound.is_nan()) {
+        let reason = "a goal has `at_least` or `at_most`, which are numbers";
+        return Err(Mistake::new(goal.span(), reason));
     }
     let side = |text| read_side(text, contenders, space);
     Ok(Goal {

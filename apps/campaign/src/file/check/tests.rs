@@ -64,7 +64,7 @@ const MISTAKES: &[(&str, &str, usize, &str)] = &[
         "size = [4096, 8192]",
         "size = [4096, 8192]\nfolder = [1]",
         7,
-        "`folder` is the folder of results already",
+        "`folder` is a column of the reports already, or the folder",
     ),
     (
         "ranks == 2\"",
@@ -146,9 +146,27 @@ const MISTAKES: &[(&str, &str, usize, &str)] = &[
     ("limit_s = 60", "keep = true", 26, "has no `json`"),
     (
         "name = \"pdgemm\"",
-        "name = \"p-dgemm\"",
+        "name = \"p\\ndgemm\"",
         21,
-        "`p-dgemm` is no name",
+        "`p\\ndgemm` is no name for readers",
+    ),
+    (
+        "ratio = [\"pdgemm.wall_s\"",
+        "ratio = [\"p-dgemm.wall_s\"",
+        34,
+        "unknown contender",
+    ),
+    (
+        "at_least = 1.0",
+        "at_least = nan",
+        33,
+        "`at_most`, which are numbers",
+    ),
+    (
+        "[repeat]",
+        "[values]\nmedian = \"2 * wall_s\"\n[repeat]",
+        29,
+        "`median` is no name for a value, or has another meaning",
     ),
     (
         "name = \"pdgemm\"",
@@ -232,9 +250,9 @@ const MISTAKES: &[(&str, &str, usize, &str)] = &[
     ),
     (
         "[repeat]",
-        "[values]\nfound = \"speed / size\"\n[repeat]",
+        "[values]\nsped = \"speed / size\"\n[repeat]",
         29,
-        "no contender has all results of `found`",
+        "no contender has all results of `sped`",
     ),
     (
         "[repeat]",
@@ -471,6 +489,27 @@ fn lists_of_any_length_make_at_most_100000_points_and_trials() {
 }
 
 #[test]
+fn numbers_that_no_record_can_hold_are_refused() {
+    for number in ["inf", "-inf", "+inf", "nan", "-nan"] {
+        for (good, bad) in [
+            (
+                "size = [4096, 8192]",
+                format!("size = [4096, 8192, {number}]"),
+            ),
+            ("ranks = [2, 4]", format!("ranks = [2, {number}]")),
+            ("grid = [\"1 2\", \"2 1\"]", format!("grid = [{number}]")),
+        ] {
+            let mistake = parse(&WHOLE.replacen(good, &bad, 1)).unwrap_err();
+            assert!(
+                mistake.reason.contains("records cannot hold"),
+                "{bad}: {}",
+                mistake.reason
+            );
+        }
+    }
+}
+
+#[test]
 fn points_are_joined_with_the_rows_that_agree() {
     let set = |names: &str, digits: usize| -> Parameters {
         let values = names.chars().enumerate();
@@ -480,7 +519,7 @@ fn points_are_joined_with_the_rows_that_agree() {
                 // Numbers of two kinds and a text are three values.
                 let value = match digit {
                     0 => Parameter::Whole(1),
-                    1 => Parameter::Number(1.5),
+                    1 => Parameter::Number(1.5.into()),
                     _ => Parameter::Text("1".to_owned()),
                 };
                 (name.to_string(), value)
@@ -532,4 +571,75 @@ fn points_are_joined_with_the_rows_that_agree() {
             }
         }
     }
+}
+
+#[test]
+fn a_rate_is_no_time() {
+    let better = |result: &str, value: &str| {
+        let text = format!(
+            "name = \"a\"\n[[contender]]\nname = \"b\"\ncommand = \"true\"\nresult = {result}\n{value}"
+        );
+        parse(&text).map(|campaign| campaign.contenders[0].better)
+    };
+    for name in [
+        "wall_s",
+        "t_s",
+        "busy_s",
+        "step_s",
+        "person_s",
+        "b_s",
+        "per_step_s",
+        "hop_s",
+        "gib_read_s",
+    ] {
+        assert_eq!(
+            better(&format!("{{ json = [\"{name}\"] }}"), ""),
+            Ok(Better::Less),
+            "{name}"
+        );
+    }
+    for name in [
+        "gb_per_s",
+        "per_s",
+        "flops_per_s",
+        "GB_s",
+        "read_mib_s",
+        "gflops_s",
+        "ops_s",
+        "Mbit_s",
+        "net_bytes_s",
+        "flop_s",
+    ] {
+        for result in [
+            format!("{{ json = [\"{name}\"] }}"),
+            format!("{{ regex = '(?P<{name}>.)' }}"),
+        ] {
+            let refused = better(&result, "").unwrap_err().reason;
+            assert!(
+                refused.contains("add better = \"more\""),
+                "{name}: {refused}"
+            );
+            assert_eq!(better(&result, "better = \"more\""), Ok(Better::More));
+        }
+    }
+    for place in ["GB/s", "/memory/GB~1s", "/link/bytes_per_s"] {
+        assert!(
+            better(&format!("{{ json = {{ read_s = \"{place}\" }} }}"), "").is_err(),
+            "{place}"
+        );
+    }
+    for value in ["1 / wall_s", "1e9/wall_s", "a_s / wall_s"] {
+        let result = "{ json = [\"wall_s\", \"a_s\"] }";
+        assert!(
+            better(result, &format!("value = \"{value}\"")).is_err(),
+            "{value}"
+        );
+    }
+    assert_eq!(
+        better(
+            "{ json = [\"wall_s\", \"a_s\"] }",
+            "value = \"wall_s + a_s\""
+        ),
+        Ok(Better::Less)
+    );
 }

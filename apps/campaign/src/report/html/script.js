@@ -318,7 +318,7 @@ function addTable() {
     ...data.parameters.map((name) => ({ name, of: (row) => row.parameters[name] ?? "" })),
     { name: "contender", of: (row) => row.contender, cell: (row) => html("th", { scope: "row" }, marker(row.contender), " ", row.contender) },
     { name: units.length === 1 ? `median, ${units[0]}` : "median", number: true, of: (row) => row.value?.median, cell: (row) => makeMedian(row.value, units.length > 1 && row.value ? ` ${unitOf(row)}` : "") },
-    { name: "n", number: true, of: (row) => row.value?.n ?? 0 },
+    { name: "rounds", number: true, of: (row) => row.value?.n ?? 0 },
     ...(hasRatios ? [
       { name: "ratio", number: true, of: (row) => row.ratio?.median, cell: (row) => (row.contender === data.reference ? html("td", { class: "number" }, "1", html("span", { class: "span" })) : makeMedian(row.ratio)) },
       { name: "verdict", of: (row) => row.standing ?? "", cell: (row) => html("td", {}, row.standing ? html("span", { class: `outcome ${row.standing}` }, row.standing) : "") },
@@ -364,7 +364,7 @@ function makeMedian(value, unit = "") {
   const interval = !value ? "" : isNumber(value.low) ? `${show(value.low)} to ${show(value.high)}` : "no interval";
   return html("td", { class: "number" }, show(value?.median), unit, html("span", { class: "span" }, interval));
 }
-const unitOf = (row) => (row.value_of === "took_s" || /^\w+_s$/.test(row.value_of) ? "s" : row.value_of);
+const unitOf = (row) => (row.better === "less" && /^\w+_s$/.test(row.value_of) ? "s" : row.value_of);
 const notesOf = (row) => [
   Object.keys(row.tuned ?? {}).length ? `tuned: ${describe(row.tuned, Object.keys(row.tuned))}` : "",
   row.disturbed ? `${row.disturbed} disturbed` : "",
