@@ -441,7 +441,7 @@ fn read_many() {
     )
     .unwrap();
     let ran = trial.run(|_| ()).unwrap();
-    assert!(ran.repetitions > 0 && ran.points_ended == 20_000, "{ran:?}");
+    assert!((1..20_000).contains(&ran.points_ended), "{ran:?}");
     let model = read_points(&trial.path(POINTS)).unwrap().0.remove(0);
     let lines = trial.campaign().points.into_iter().enumerate();
     let lines = lines.map(|(number, point)| {
