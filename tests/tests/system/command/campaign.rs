@@ -428,7 +428,14 @@ fn a_signal_that_ends_the_engine_ends_its_contender() {
     for signal in [
         "HUP", "INT", "QUIT", "USR1", "USR2", "ALRM", "TERM", "XCPU", "VTALRM", "PROF", "IO",
     ] {
-        let engine = Running::start(run_command(&file, &dir));
+        // Tests that run in the background ignore some of these, and hand that on.
+        let command = run_command(&file, &dir);
+        let mut with_defaults = Command::new("env");
+        with_defaults
+            .arg("--default-signal")
+            .arg(command.get_program())
+            .args(command.get_args());
+        let engine = Running::start(with_defaults);
         while list_repetition(&real(&dir)).is_empty() {
             std::thread::sleep(Duration::from_millis(5));
         }
