@@ -69,6 +69,8 @@ pub struct HealthDevices {
     deadline: Instant,
     /// The device that took longest while sizes were chosen, by the time of its class.
     slowest: usize,
+    /// `true` once the seconds were over before a measurement began.
+    is_cut: bool,
     /// The reason why a device of this rank computes no longer.
     failures: Vec<Option<String>>,
     /// The repetitions of each of this rank's devices, by size.
@@ -104,7 +106,8 @@ impl HealthDevices {
     /// All ranks.
     pub fn open(session: Session, comm: &dyn Comm, seconds: f64) -> Result<Self, Failure> {
         let budget = Duration::try_from_secs_f64(seconds).map_err(Failure::input)?;
-        let deadline = Instant::now() + budget;
+        let deadline = Instant::now().checked_add(budget);
+        let deadline = deadline.ok_or_else(|| Failure::input("--seconds: that is too long"))?;
         let ranks = comm.gather(&describe_devices(&session))?;
         let mut classes: Vec<String> = ranks.iter().flatten().map(name_model).collect();
         classes.sort_unstable();
@@ -150,6 +153,7 @@ impl HealthDevices {
             has_transfers: devices.iter().any(has_own_memory),
             deadline,
             slowest: 0,
+            is_cut: false,
             failures: vec![None; own],
             kept: vec![vec![None; SIZES]; own],
             rounds: Vec::new(),
@@ -210,6 +214,11 @@ impl HealthDevices {
     /// Returns `true` once the seconds for the check are over.
     pub fn is_over(&self) -> bool {
         Instant::now() >= self.deadline
+    }
+
+    /// Returns `true` if the seconds were over before a measurement began.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
     }
 
     /// Describes a check that its seconds have cut off.
@@ -333,6 +342,7 @@ impl HealthDevices {
         repetitions: usize,
     ) -> Result<Vec<Option<Measurement>>, Error> {
         if self.share_end(comm)? {
+            self.is_cut = true;
             return Ok(vec![None; shape.columns.len()]);
         }
         let columns = self.leave_out_failed(&shape.columns);

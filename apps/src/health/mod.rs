@@ -103,7 +103,7 @@ pub fn run(comm: &Arc<dyn Comm>, arguments: &HealthArguments) -> Result<Option<A
     let (Some(found), Some(check)) = (found, head) else {
         return Ok(None);
     };
-    let is_cut = matches!(check.step(), BalanceStep::Measure(_));
+    let is_cut = devices.is_cut() || matches!(check.step(), BalanceStep::Measure(_));
     if is_cut {
         notices.push(devices.describe_cut(arguments.seconds));
     }

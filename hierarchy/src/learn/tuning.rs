@@ -339,8 +339,8 @@ pub struct ChangeTuning {
     /// Part of a step that a change must save at least: less is chasing noise.
     /// Holder: `learn::noise_does_not_move_work_back_and_forth`.
     pub least_gain: f64,
-    /// The same after the first step with a division, of which the caches are cold and the pages new: it may take a quarter longer
-    /// than the next.
+    /// Part of a step that a change must save at least after the first step with a division. Its caches are cold and its pages
+    /// new, and it may take a quarter longer than the next.
     /// Holder: the campaign `learning`.
     pub first_gain: f64,
     /// Placements of a division that are tried beyond the first.

@@ -160,7 +160,7 @@ impl Channel {
     fn accept(&mut self, bytes: &[u8], from: SocketAddr) -> Option<Word> {
         let word = Word::decode(bytes, &self.secret)?;
         let contact = self.contacts.get_mut(word.rank as usize)?;
-        if word.counter <= contact.counter {
+        if word.rank as usize == self.me || word.counter <= contact.counter {
             return None;
         }
         let from = SocketAddr::new(from.ip().to_canonical(), from.port());

@@ -119,8 +119,11 @@ impl RankWatch {
         comm: &dyn Comm,
         say: fn(&str),
     ) -> Result<Option<Self>, Error> {
-        let hosts = comm.gather(&comm.host().to_owned())?;
-        let endpoint = Endpoint::open(hosts.iter().all(|host| *host == hosts[0]));
+        // Containers of one host name may have networks of their own.
+        let network = std::fs::read_link("/proc/self/ns/net").ok();
+        let networks = comm.gather(&(comm.host().to_owned(), network))?;
+        let endpoint = Endpoint::open(networks.iter().all(|network| *network == networks[0]));
+        let hosts: Vec<String> = networks.into_iter().map(|(host, _)| host).collect();
         let me = comm.rank();
         let own = watch.as_ref().map(|_| endpoint.describe(comm.host()));
         let peers = comm.gather(&own)?;
