@@ -39,6 +39,10 @@ pub enum BalanceStep<R, D> {
 /// agree. Holder: `simulation::ten_thousand_nodes_with_cliffs_and_noise_converge`.
 pub(crate) const DRIFT: f64 = 0.01;
 
+/// Largest relative standard error that counts as noise. Without it, a division of which the times are known to nothing would be
+/// called balanced whatever its imbalance. Holder: `balance::noise_without_bounds_calls_no_division_balanced`.
+const MOST_NOISE: f64 = 0.05;
+
 /// One measured division.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
@@ -63,7 +67,7 @@ impl MeasuredDivision {
     /// Returns the range that noise alone gives to as many times, relative to a time.
     pub(crate) fn noise_range(&self) -> f64 {
         let busy = self.units.iter().filter(|&&d| d > 0).count();
-        expected_range(busy) * pool_errors(&self.times_s, &self.errors_s, DRIFT)
+        expected_range(busy) * pool_errors(&self.times_s, &self.errors_s, DRIFT).min(MOST_NOISE)
     }
 
     /// Returns the seconds by which noise alone lifts the longest of as many times.

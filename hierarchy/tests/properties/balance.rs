@@ -586,3 +586,29 @@ fn every_fit_partitioner_and_layout_comes_near_the_best() {
         }
     }
 }
+
+/// On a busy machine times that were known to nothing were called balanced at an imbalance of 190 %.
+#[test]
+fn noise_without_bounds_calls_no_division_balanced() {
+    for seed in 0..200 {
+        let mut random = seed;
+        let mut dpa = Dpa::new(BalanceConfig::default(), 4, 4000);
+        let balanced = loop {
+            match dpa.step() {
+                BalanceStep::Done(balanced) => break balanced,
+                BalanceStep::Measure(units) => {
+                    let times = units.iter().map(|&d| {
+                        let t_s = d as f64 * next_noise(&mut random, 0.9);
+                        Sample::measured(d, t_s, 3, 0.6 * t_s)
+                    });
+                    let times: Vec<Sample> = times.collect();
+                    dpa.observe(&times).unwrap();
+                }
+            }
+        };
+        assert!(
+            !balanced.converged || balanced.imbalance < 0.2,
+            "{seed}: {balanced:?}"
+        );
+    }
+}
