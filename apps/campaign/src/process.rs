@@ -160,6 +160,7 @@ fn wait(
         }
         let unseen = looked.elapsed();
         looked = Instant::now();
+        reap_adopted(group);
         let end = if stop.load(Ordering::Relaxed) {
             ProcessEnd::Stopped
         } else if start.elapsed() >= limit && unseen <= 2 * LOOK {
@@ -170,6 +171,24 @@ fn wait(
         };
         end_group(ended, group);
         return (end, looked, Duration::ZERO);
+    }
+}
+
+/// Waits for adopted processes that have ended, as others of the program may wait until they have gone. Another child of ours is of
+/// our own group.
+fn reap_adopted(child: Pid) {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    let Some(own) =
+        HostProcess::read("self").filter(|_| matches!(waitid(WaitId::All, options), Ok(Some(_))))
+    else {
+        return;
+    };
+    let ended = HostProcess::list().into_iter().filter(|it| {
+        let is_child = it.number == child.as_raw_nonzero().get();
+        it.has_ended && it.parent == own.number && it.group != own.group && !is_child
+    });
+    for process in ended.filter_map(|it| Pid::from_raw(it.number)) {
+        let _ = waitpid(Some(process), WaitOptions::NOHANG);
     }
 }
 
@@ -187,7 +206,8 @@ fn end_group(ended: &Receiver<EndOfChild>, group: Pid) {
 pub(crate) fn end_left(folder: &Path) {
     let _alone = RUNS.lock().unwrap_or_else(PoisonError::into_inner);
     let start = [folder.as_os_str().as_encoded_bytes(), b":"].concat();
-    let is_own = |own: &[u8]| own.contains(&b'-') && !own.contains(&b'/');
+    // A folder may be called as this one with more behind a colon.
+    let is_own = |own: &[u8]| own.contains(&b'-') && !own.contains(&b'/') && !own.contains(&b':');
     end_members(
         |mark| mark.strip_prefix(&start[..]).is_some_and(is_own),
         u64::MAX,
@@ -371,6 +391,19 @@ mod tests {
             assert!(matches!(ended.end, ProcessEnd::TimedOut), "{start}");
             assert_eq!(list_sleepers("4321"), [] as [String; 0], "{start}");
         }
+    }
+
+    /// Time after which a program hangs.
+    const HANGS: Duration = Duration::from_secs(60);
+
+    /// A script that polls until a daemon has gone saw the one that nobody had waited for, up to its limit.
+    #[test]
+    fn an_orphan_that_has_ended_is_gone_for_those_that_wait_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = "(setsid sh -c 'echo $$ > pid; sleep 0.05' &); until [ -s pid ]; do sleep 0.01; done; \
+                      p=$(cat pid); while kill -0 $p; do sleep 0.01; done 2>&-; echo gone";
+        let ended = run(script, HANGS, folder.path());
+        assert_eq!(ended.stdout, "gone\n", "{}", ended.stderr);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use fastrand::Rng;
 use statrs::distribution::{ContinuousCDF as _, Normal, StudentsT};
+use statrs::function::factorial::binomial;
 
 use super::CONFIDENCE;
 use crate::statistics::find_median;
@@ -85,9 +86,14 @@ impl LogRatio {
     /// is told from 1, or is known to be within `band`. `half` is half the width of the interval.
     pub fn count_more_rounds(&self, band: f64, half: f64, tests: usize, rounds: usize) -> u64 {
         let distance = self.log_ratio.abs();
+        let mut least = 1;
         let wanted = if distance > band {
             // Holm's correction is at most that by the number of tests.
             let quantile = self.quantile(1.0 - (1.0 - CONFIDENCE) / 2.0 / tests.max(1) as f64);
+            let separates = |&rounds: &usize| {
+                separate_by_chance(rounds, rounds) * tests as f64 <= 1.0 - CONFIDENCE
+            };
+            least = (rounds..).find(separates).unwrap_or(rounds) - rounds;
             distance / (quantile * self.error)
         } else {
             (band - distance) / half
@@ -95,6 +101,7 @@ impl LogRatio {
         let factor = wanted.powi(-2) - 1.0;
         let more = (factor * rounds as f64)
             .ceil()
+            .max(least as f64)
             .clamp(1.0, MOST_ROUNDS as f64);
         if more.is_nan() {
             MOST_ROUNDS
@@ -185,9 +192,18 @@ fn compare_ranks(first: &[f64], second: &[f64]) -> f64 {
             .map(|it| f64::from(value.total_cmp(it) as i8))
             .sum::<f64>()
     };
-    let off = (second.iter().map(wins).sum::<f64>().abs() - 1.0) / 2.0;
+    let ahead = second.iter().map(wins).sum::<f64>().abs();
+    if ahead == pairs {
+        return separate_by_chance(first.len(), second.len());
+    }
+    let off = (ahead - 1.0) / 2.0;
     let error = (pairs * (first.len() + second.len() + 1) as f64 / 12.0).sqrt();
     (2.0 * Normal::standard().cdf(-off / error)).min(1.0)
+}
+
+/// Returns the probability that all values of one sample exceed all of the other by chance.
+fn separate_by_chance(first: usize, second: usize) -> f64 {
+    (2.0 / binomial((first + second) as u64, first as u64)).min(1.0)
 }
 
 /// Returns the rounds of a block: the root of all, since a short campaign tells little about its drift.

@@ -230,3 +230,22 @@ fn too_few_rounds_bear_no_verdict() {
         assert_eq!(judge_all(vec![point])[0].verdict, verdict, "{rounds}");
     }
 }
+
+#[test]
+fn many_points_that_are_clearly_slower_are_told_with_six_rounds() {
+    let side = |times: f64| {
+        (0..6)
+            .map(|round| times * (1.0 + 0.01 * f64::from(round % 3)))
+            .collect()
+    };
+    let pairs = (0..20).map(|_| {
+        let values = RoundValues {
+            baseline: vec![side(1.0)],
+            compared: side(3.0),
+        };
+        let point = ComparedPoint::new(Parameters::new(), "one", "wall_s");
+        (point, values, Better::Less)
+    });
+    let judged = judge_all(pairs.collect());
+    assert_eq!(count(&judged, Verdict::Slower), 20);
+}

@@ -464,7 +464,7 @@ fn read_many() {
     trial.run(|_| panic!("its time is used up")).unwrap();
     let folders = [folder.clone()];
     let compared = crate::compare::Comparison::read(&folders, &folder).unwrap();
-    assert_eq!(compared.points.len(), 10_000);
+    assert_eq!(compared.points.len(), 20_000);
 }
 
 #[test]
