@@ -521,7 +521,7 @@ fn a_plan_that_is_broken_is_refused() {
     for mpi in libraries() {
         let document = make_document(&mpi, &["--strategy", "homogeneous"], &path);
         for (place, value, reason) in mpi.take_turns([
-            ("/schema", json!(1), "it is of version 1, not 2"),
+            ("/schema", json!(1), "it is of version 1, not 3"),
             ("/schema", json!("2"), "no plan: invalid type"),
             ("/problem/block", json!(0), "block = 0"),
             (

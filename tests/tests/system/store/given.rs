@@ -81,7 +81,7 @@ fn models_that_cannot_be_used_are_named_on_all_ranks() {
             ),
             (
                 &format!("--models {models} --strategy homogeneous"),
-                "divides evenly",
+                "not of homogeneous",
             ),
             (
                 &format!("--models {models} --type f32"),
