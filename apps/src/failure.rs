@@ -44,7 +44,7 @@ impl Failure {
         Self::run("the result is wrong: it failed its check")
     }
 
-    /// Makes the failure of a result of which its check cannot say whether it is right.
+    /// Makes the failure of a result that its check can neither confirm nor refute.
     pub fn unverified_result() -> Self {
         Self::run(
             "the result is not verified, so it is not published; --verify none checks nothing",

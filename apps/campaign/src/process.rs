@@ -396,7 +396,7 @@ mod tests {
     /// Time after which a program hangs.
     const HANGS: Duration = Duration::from_secs(60);
 
-    /// A script that polls until a daemon has gone saw the one that nobody had waited for, up to its limit.
+    /// A script that polls until a daemon has gone saw its zombie, and ran into its limit.
     #[test]
     fn an_orphan_that_has_ended_is_gone_for_those_that_wait_for_it() {
         let folder = tempfile::tempdir().unwrap();

@@ -53,8 +53,8 @@ impl ProcessorTimes {
     /// Describes the time that others used from `before` to these times; `None` if it was little. Both lists of
     /// processes tell who used it if it was much.
     ///
-    /// A process that is there at both times is none of the repetition's. One that came or went without being our child may be
-    /// either's: a batch system or a service may have done the command's work.
+    /// A process that exists at both times does not belong to the repetition. A process that came or went without being our child
+    /// may belong to it: a batch system or a service may do the command's work.
     pub fn describe_others(
         &self,
         before: &Self,

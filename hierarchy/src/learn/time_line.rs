@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{SpeedModel, TimeKnot};
 
-/// Straight pieces of a line for a power of the size.
+/// Number of straight pieces that stand for a power of the size between two knots.
 const POWER_STEPS: u32 = 8;
 
-/// Slope at the end of a line, in those before it.
+/// Slope behind the end of a line, over the slope before it.
 const WALL: f64 = 1e4;
 
 /// A time function that jumps to `start_s` at the first unit and is linear from there to knot after knot.

@@ -21,7 +21,7 @@ use crate::processes::HostProcess;
 /// Name of the file that names the engine.
 const CLAIM: &str = "engine.json";
 
-/// Time between two beats of an engine, each of which renews the time of its file.
+/// Pause between two beats of an engine. A beat renews the time of the engine's file.
 const BEAT: Duration = Duration::from_millis(if cfg!(test) { 100 } else { 5000 });
 
 /// Beats that an engine on another host misses before another one takes its place.

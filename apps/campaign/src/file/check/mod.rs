@@ -431,7 +431,7 @@ fn read_expression(source: &str, parameters: &BTreeSet<&str>) -> Result<Expressi
     }
 }
 
-/// Refuses names of contenders that nobody can read, or that are there twice. Goals need letters, digits and `_` besides.
+/// Refuses contenders with an unprintable name or with the name of another one. Goals read only names of letters, digits and `_`.
 fn check_names(raw: &RawFile) -> Result<(), Mistake> {
     let mut seen = BTreeSet::new();
     let parameters = list_parameters(raw);

@@ -66,7 +66,7 @@ impl Report {
         environment.get_template("page.html")?.render(page)
     }
 
-    /// Formats the document from which the script draws. Rows and repetitions, of which there are many, are made one by one.
+    /// Formats the document from which the script draws. Rows and repetitions are written one by one, since a campaign has many.
     fn format_data(&self) -> String {
         let origin_s = self.find_first_start();
         let repetitions = self.repetitions.iter().map(|repetition| {
