@@ -6,7 +6,9 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::curve::TimeCurve;
-use super::division::{Place, Proposal, Trial, divide, expect_step, longest_mean, sum_units};
+use super::division::{
+    Place, Proposal, Trial, divide, expect_step, longest_mean, predict_times, sum_units,
+};
 use super::kinds::shrink_to_kind;
 use super::part::{PartState, TimeOrigin};
 use super::{
@@ -300,14 +302,14 @@ impl Adaptive {
     }
 
     /// Changes the division if the steps left save more than the change costs, and each a part `least_gain` of its
-    /// time at least.
+    /// time at least. What is saved is counted from the least time that a step is likely to take without the change.
     pub(super) fn change_if_it_pays(
         &mut self,
         steps_left: f64,
         least_gain: f64,
         place: Place,
     ) -> Result<(), AdaptiveError> {
-        let now_s = expect_step(&self.list_candidates(), &self.now);
+        let now_s = self.expect_least_step();
         let limit_s = (1.0 - least_gain) * now_s;
         let mut best: Option<(f64, Proposal)> = None;
         for units in self.propose_divisions()? {
@@ -335,6 +337,23 @@ impl Adaptive {
             None => {}
         }
         Ok(())
+    }
+
+    /// Returns the seconds that a step takes with the current division, at the least that its slowest part is likely to take. A
+    /// program's own loop has time to try divisions and to take them back.
+    fn expect_least_step(&self) -> f64 {
+        let candidates = self.list_candidates();
+        let step_s = expect_step(&candidates, &self.now);
+        let times = predict_times(&candidates, &self.now).into_iter();
+        let slowest = times
+            .map(|(_, time)| time)
+            .max_by(|a, b| a.seconds.total_cmp(&b.seconds));
+        match slowest {
+            Some(slowest) if !self.is_own_loop => {
+                step_s - self.config.change.doubt * slowest.error_s
+            }
+            _ => step_s,
+        }
     }
 
     /// Moves half of its units from the part with the most to the next one that has room.

@@ -289,8 +289,9 @@ impl<'d, T: Scalar> Course<'d, T> {
         let logs = self.gather_logs()?;
         let is_head = self.comm.rank() == 0 && logs.iter().all(|log| !log.has_failed);
         if let Some(timed) = self.timed.as_mut().filter(|_| is_head) {
+            let changing_s = find_changing_s(&logs);
             let ranks: Vec<Vec<SeenStep>> = logs.into_iter().map(|log| log.steps).collect();
-            timed.director.note_last_steps(&ranks);
+            timed.director.note_last_steps(&ranks, changing_s);
         }
         Ok(())
     }

@@ -61,8 +61,8 @@ pub trait Director {
     /// Any; the multiplication ends with it on all ranks.
     fn decide(&mut self, at: &StepTimes<'_>) -> Result<Directive, Error>;
 
-    /// Takes the steps after the last decision, by rank; on the head rank alone.
-    fn note_last_steps(&mut self, _ranks: &[Vec<SeenStep>]) {}
+    /// Takes the steps after the last decision, by rank, and the seconds of a change since then; on the head rank alone.
+    fn note_last_steps(&mut self, _ranks: &[Vec<SeenStep>], _changing_s: f64) {}
 
     /// Checks that this rank's host has room for `bytes` more before a change takes them.
     ///

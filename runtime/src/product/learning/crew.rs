@@ -234,7 +234,7 @@ impl Crew {
                 why: change.why,
                 moves_c: placed.assignment.layout != places.now.layout,
                 expected_cost_s: change.cost_s,
-                cost_s: None,
+                cost_s: 0.0,
                 expected_saving_s: change.saving_s,
                 saved_s: 0.0,
             },
@@ -248,7 +248,9 @@ impl Crew {
     /// Notes the seconds of the last change, and returns its expected cost.
     pub fn note_cost(&mut self, seconds: f64) -> Option<(bool, f64)> {
         let change = &mut self.changes.last_mut()?.change;
-        change.cost_s.get_or_insert(seconds);
+        if change.cost_s == 0.0 {
+            change.cost_s = seconds;
+        }
         Some((change.moves_c, change.expected_cost_s))
     }
 

@@ -142,9 +142,7 @@ impl<'p> LearningDirector<'p> {
 
     /// Learns from the steps since the last decision, and decides.
     fn learn(&mut self, at: &StepTimes<'_>) -> Result<Directive, Error> {
-        if at.changing_s > 0.0 {
-            self.note_cost(at.changing_s);
-        }
+        self.note_cost(at.changing_s);
         let mut next = at.assignment.clone();
         let mut fewest = usize::MAX;
         for crew in &mut self.crews {
@@ -172,9 +170,9 @@ impl<'p> LearningDirector<'p> {
         })
     }
 
-    /// Corrects the expected cost of changes by that of the last one.
+    /// Corrects the expected cost of changes by the seconds of the last one; 0 without a change.
     fn note_cost(&mut self, seconds: f64) {
-        for crew in &mut self.crews {
+        for crew in self.crews.iter_mut().filter(|_| seconds > 0.0) {
             if let Some((moves_c, expected_s)) = crew.note_cost(seconds) {
                 self.costs.learn(moves_c, expected_s, seconds);
             }
@@ -252,7 +250,8 @@ impl Director for LearningDirector<'_> {
         Ok(directive)
     }
 
-    fn note_last_steps(&mut self, ranks: &[Vec<SeenStep>]) {
+    fn note_last_steps(&mut self, ranks: &[Vec<SeenStep>], changing_s: f64) {
+        self.note_cost(changing_s);
         for crew in &mut self.crews {
             crew.keep_last_steps(self.plan, ranks);
         }

@@ -43,8 +43,8 @@ pub struct LearntChange {
     pub moves_c: bool,
     /// Seconds that it was expected to cost.
     pub expected_cost_s: f64,
-    /// Seconds that it cost; `null` if the run ended before they were known.
-    pub cost_s: Option<f64>,
+    /// Seconds that it cost.
+    pub cost_s: f64,
     /// Seconds that the remaining steps were expected to save by it.
     pub expected_saving_s: f64,
     /// Seconds that the steps up to the next change saved by it, by the models at the end.
