@@ -196,12 +196,13 @@ pub(crate) fn is_final(attempts: &[Repetition], again: u32) -> bool {
     attempts.len() as u32 > again || attempts.iter().any(|attempt| !attempt.is_disturbed())
 }
 
-/// A name in an expression over results: a parameter, or a value.
+/// A name in an expression: a parameter, a value, or in a goal a contender with its values.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Known<'r> {
+pub(crate) enum Known<'r> {
     Parameter(&'r Parameter),
     Value(f64),
+    Values(Values),
 }
 
 impl Contender {
@@ -210,7 +211,10 @@ impl Contender {
         let mut values = repetition.values.clone();
         values.insert(TOOK.to_owned(), repetition.took_s);
         for computed in &self.computed {
-            if let Some(value) = computed.expression.number(&know(repetition, &values)) {
+            if let Some(value) = computed
+                .expression
+                .number(&know(&repetition.parameters, &values))
+            {
                 values.insert(computed.name.clone(), value);
             }
         }
@@ -220,15 +224,17 @@ impl Contender {
     /// Returns the value of a repetition by which contenders are compared; `None` if it failed.
     pub(crate) fn find_value(&self, repetition: &Repetition) -> Option<f64> {
         let values = self.list_values(repetition);
-        let value = self.value.number(&know(repetition, &values));
+        let value = self.value.number(&know(&repetition.parameters, &values));
         value.filter(|_| repetition.is_done())
     }
 }
 
-/// Returns the names that an expression over the values of a repetition may have.
-fn know<'r>(repetition: &'r Repetition, values: &'r Values) -> BTreeMap<&'r str, Known<'r>> {
-    let parameters = repetition
-        .parameters
+/// Returns the names that an expression over parameters and values may have.
+pub(crate) fn know<'r>(
+    parameters: &'r Parameters,
+    values: &'r Values,
+) -> BTreeMap<&'r str, Known<'r>> {
+    let parameters = parameters
         .iter()
         .map(|(name, value)| (name.as_str(), Known::Parameter(value)));
     let values = values
@@ -265,14 +271,6 @@ impl Campaign {
         self.contender_of(cell)
             .make_command(parameters, &tuned)
             .ok()
-    }
-
-    /// Returns the launcher of a contender at a point with the first of its tuned values; `None` without one.
-    pub(crate) fn first_launcher(&self, cell: Cell) -> Option<CommandLine> {
-        let tuned = self.list_tunings(cell).into_iter().next()?;
-        let parameters = &self.point_of(cell).parameters;
-        let line = self.contender_of(cell).make_launcher(parameters, &tuned);
-        line.ok().filter(|line| !line.words.is_empty())
     }
 
     pub(crate) fn point_of(&self, cell: Cell) -> &Point {

@@ -210,11 +210,12 @@ impl Comparison {
                 compared: new.list_values(&point.id, &contender.name),
             };
             if measured.contains(&(&*contender.name, &*point.id)) {
-                let mut point = ComparedPoint::new(
-                    point.parameters.clone(),
-                    &contender.name,
-                    contender.value.source(),
-                );
+                let mut point = ComparedPoint {
+                    parameters: point.parameters.clone(),
+                    contender: contender.name.clone(),
+                    value_of: contender.value.source().to_owned(),
+                    ..ComparedPoint::default()
+                };
                 let failed = Failed::find(&new.campaign, &new.history, cell);
                 if let Some(failed) = failed.filter(|_| values.compared.is_empty()) {
                     point.verdict = Verdict::Failed;
@@ -312,17 +313,6 @@ fn list_notes(
         }));
     }
     notes
-}
-
-impl ComparedPoint {
-    fn new(parameters: Parameters, contender: &str, value_of: &str) -> Self {
-        Self {
-            parameters,
-            contender: contender.to_owned(),
-            value_of: value_of.to_owned(),
-            ..Self::default()
-        }
-    }
 }
 
 /// Judges all points together.

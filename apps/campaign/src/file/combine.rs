@@ -1,6 +1,6 @@
 //! Combinations of lists of values.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::point::{Parameter, Parameters, describe_parameters};
 
@@ -70,35 +70,31 @@ pub(super) fn join(points: &[Parameters], rows: &[Parameters]) -> Result<Vec<Par
                 .collect::<Vec<_>>()
         )
     };
-    let keys: Vec<String> = points.iter().map(key).collect();
-    let of_points: BTreeSet<&String> = keys.iter().collect();
-    let mut groups: BTreeMap<String, Vec<&Parameters>> = BTreeMap::new();
+    let mut groups: BTreeMap<String, (Vec<&Parameters>, bool)> = BTreeMap::new();
     for row in rows {
-        let key = key(row);
-        if !of_points.contains(&key) {
-            let row = describe_parameters(row);
-            return Err(format!(
-                "no point has {row}, which a row of this [[zip]] has"
-            ));
+        groups.entry(key(row)).or_default().0.push(row);
+    }
+    let mut joined = Vec::new();
+    for point in points {
+        let Some((rows, has_point)) = groups.get_mut(&key(point)) else {
+            let point = describe_parameters(point);
+            return Err(format!("no row of this [[zip]] has {point}"));
+        };
+        *has_point = true;
+        if joined.len() + rows.len() > MOST {
+            return Err(format!("this [[zip]] makes more than {MOST} points"));
         }
-        groups.entry(key).or_default().push(row);
-    }
-    if let Some(alone) = keys.iter().position(|key| !groups.contains_key(key)) {
-        let point = describe_parameters(&points[alone]);
-        return Err(format!("no row of this [[zip]] has {point}"));
-    }
-    if keys.iter().map(|key| groups[key].len()).sum::<usize>() > MOST {
-        return Err(format!("this [[zip]] makes more than {MOST} points"));
-    }
-    let pairs = points
-        .iter()
-        .zip(&keys)
-        .flat_map(|(point, key)| groups[key].iter().map(move |row| (point, row)));
-    Ok(pairs
-        .map(|(point, row)| {
-            let both = point.iter().chain(row.iter());
+        let both = rows.iter().map(|row| point.iter().chain(row.iter()));
+        joined.extend(both.map(|both| {
             both.map(|(name, value)| (name.clone(), value.clone()))
-                .collect()
-        })
-        .collect())
+                .collect::<Parameters>()
+        }));
+    }
+    if let Some((rows, _)) = groups.values().find(|(_, has_point)| !has_point) {
+        let row = describe_parameters(rows[0]);
+        return Err(format!(
+            "no point has {row}, which a row of this [[zip]] has"
+        ));
+    }
+    Ok(joined)
 }

@@ -160,6 +160,20 @@ fn what_only_a_shell_would_understand_and_missing_programs_are_noted() {
             "{end}: {notes}"
         );
     }
+    // However many there are, they are one note.
+    let many = "echo {x} \"{y}\" <{z}";
+    let sweep = |length: usize| {
+        let values: Vec<String> = (1..=length).map(|value| value.to_string()).collect();
+        let text = format!(
+            "name = \"jobs\"\n[sweep]\nx = [1]\ny = [1]\nz = [{}]\n[[contender]]\nname = \"a\"\ncommand = {many:?}\n[repeat]\nmax = 6\n",
+            values.join(",")
+        );
+        Trial::new(&text).plan().notes
+    };
+    for (length, names) in [(1, "one has `<1`:"), (9, "one has `<1` (and 8 like it):")] {
+        let notes = sweep(length);
+        assert!(notes.len() == 1 && notes[0].contains(names), "{notes:?}");
+    }
     // A value that cuts off the rest.
     assert!(notes("echo {y} --size {x}", "").contains("`#3`"));
     for quiet in [

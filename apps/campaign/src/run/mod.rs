@@ -83,7 +83,14 @@ pub fn run_nodes(
 ) -> Result<CampaignStatus, CampaignError> {
     let known = campaign.list_nodes();
     if !known.contains(&nodes) {
-        return Err(CampaignError::Nodes { nodes, known });
+        let reason = if known.is_empty() {
+            "the file does not say how many nodes points need: add `nodes`".to_owned()
+        } else {
+            let known: Vec<String> = known.iter().map(u32::to_string).collect();
+            let known = known.join(", ");
+            format!("no point needs {nodes} nodes: known are {known}")
+        };
+        return Err(CampaignError::Nodes(reason));
     }
     prepare_parts(folder, campaign)?;
     let part = campaign.restrict(nodes);
@@ -110,7 +117,9 @@ fn run_part(
         gpus: Gpus::open(),
         stop,
     };
-    engine.run_tasks(&campaign.list_trials(&engine.history), observe)?;
+    let trials = campaign.cells();
+    let trials = trials.flat_map(|cell| campaign.list_trials(&engine.history, cell));
+    engine.run_tasks(&trials.collect::<Vec<_>>(), observe)?;
     for round in 0..campaign.repeat.max {
         let tasks = campaign.list_round(&engine.history, round);
         if tasks.is_empty() || !engine.run_tasks(&tasks, observe)? {
@@ -220,7 +229,7 @@ impl Engine<'_> {
         match contender.make_command(&point.parameters, &task.tuned) {
             Ok(line) => {
                 let line = line.locate(self.folder.path());
-                let before = HostState::read(&self.gpus, true);
+                let before = HostState::read(&self.gpus);
                 let limit = Duration::try_from_secs_f64(contender.limit_s).unwrap_or(Duration::MAX);
                 let ended = run_process(
                     &line,
@@ -229,7 +238,7 @@ impl Engine<'_> {
                     limit,
                     self.stop,
                 );
-                let after = HostState::read(&self.gpus, false);
+                let after = HostState::read(&self.gpus);
                 repetition.warnings = after.list_disturbances(&before);
                 if ended.unseen > 2 * LOOK {
                     let time_s = ended.unseen.as_secs_f64();

@@ -47,8 +47,8 @@ impl Mistake {
 }
 
 impl Campaign {
-    /// Reads the text of a campaign file; commands run in `folder`.
-    pub(super) fn parse(text: &str, folder: PathBuf) -> Result<Self, Mistake> {
+    /// Reads the text of a campaign file, or of the copy of one that was begun; commands run in `folder`.
+    pub(super) fn parse(text: &str, folder: PathBuf, is_copy: bool) -> Result<Self, Mistake> {
         let mut raw: RawFile = toml::from_str(text).map_err(|error| Mistake {
             at: error.span().map_or(0, |span| span.start),
             reason: describe_refusal(error.message()),
@@ -76,6 +76,9 @@ impl Campaign {
         check_names(&raw)?;
         check_use(&raw, &contenders)?;
         check_places(&raw, &contenders, &space)?;
+        if !is_copy {
+            check_meanings(&raw, &contenders)?;
+        }
         if let Some((name, value)) = values.iter().find(|(name, _)| {
             let names =
                 |contender: &Contender| contender.value_names().contains(&name.get_ref().as_str());
@@ -181,7 +184,7 @@ fn check_values<'r>(
         .into_iter()
         .map(|(name, text)| {
             let named = name.get_ref().as_str();
-            if !is_name(named) || space.names.contains(named) || is_taken(named) {
+            if !is_name(named) || space.names.contains(named) {
                 let reason = format!("`{named}` is no name for a value, or has another meaning");
                 return Err(Mistake::new(name.span(), reason));
             }
@@ -254,10 +257,6 @@ fn list_parameters(raw: &RawFile) -> BTreeSet<&str> {
     names.map(|name| name.get_ref().as_str()).collect()
 }
 
-fn is_taken(name: &str) -> bool {
-    TAKEN.split(' ').any(|taken| taken == name)
-}
-
 /// Gives the numbers of lists the text that the file has for them.
 fn keep_numbers(text: &str, lists: &mut Lists) {
     for list in lists.values_mut() {
@@ -282,9 +281,6 @@ fn check_lists(lists: &Lists) -> Result<(), Mistake> {
             (key.span(), reason.to_owned())
         } else if !is_name(name) {
             let reason = format!("`{name}` is no name: use letters, digits and `_`");
-            (key.span(), reason)
-        } else if is_taken(name) {
-            let reason = format!("`{name}` is a column of the reports already, or the folder");
             (key.span(), reason)
         } else if values.is_empty() {
             (list.span(), format!("`{name}` has no values"))
@@ -645,11 +641,7 @@ fn check_value(
         .chain(computed)
         .collect();
     let first = names.first().copied().unwrap_or(TOOK);
-    let span = raw
-        .value
-        .as_ref()
-        .map_or_else(|| raw.name.span(), Spanned::span);
-    let at = |reason: String| Mistake::new(span.clone(), reason);
+    let at = |reason: String| Mistake::new(raw.value_span(), reason);
     let value = raw.value.as_ref().map_or(first, |value| value.get_ref());
     let value = Expression::parse(value).map_err(at)?;
     let used = value.names();
@@ -662,21 +654,58 @@ fn check_value(
             suggest(unknown, names)
         )));
     }
-    // A quotient of times is a rate or a ratio.
-    let times = used
-        .iter()
-        .filter(|it| it.ends_with("_s") && !is_rate(it, result));
-    let is_time = !used.is_empty() && times.count() == used.len() && !value.source().contains('/');
-    let better = raw
-        .better
-        .or(is_time.then_some(Better::Less))
-        .ok_or_else(|| {
-            at(format!(
+    Ok((value, raw.better.unwrap_or(Better::Less)))
+}
+
+/// Refuses what would be misread, and may stand in an older file: names of parameters and values that the reports have too, and
+/// values that are no times, of which the file does not say whether more is better.
+fn check_meanings(raw: &RawFile, contenders: &[Contender]) -> Result<(), Mistake> {
+    let zips = raw.zip.iter().map(Spanned::get_ref);
+    let lists = zips.chain(raw.contender.iter().map(|it| &it.tune));
+    let names = lists.chain([&raw.sweep]).flat_map(BTreeMap::keys);
+    let mut names = names.chain(raw.values.keys());
+    if let Some(name) = names.find(|name| TAKEN.split(' ').any(|it| it == name.get_ref())) {
+        let (span, name) = (name.span(), name.get_ref());
+        let reason = format!("`{name}` is a column of the reports already, or the folder");
+        return Err(Mistake::new(span, reason));
+    }
+    for (raw, contender) in raw.contender.iter().zip(contenders) {
+        if raw.better.is_none() && !contender.is_time() {
+            let reason = format!(
                 "`{}` is no time in seconds: add better = \"more\" or better = \"less\"",
-                value.source()
-            ))
-        })?;
-    Ok((value, better))
+                contender.value.source()
+            );
+            return Err(Mistake::new(raw.value_span(), reason));
+        }
+    }
+    Ok(())
+}
+
+impl RawContender {
+    /// Returns the place of the value, or of the name if the file does not say the value.
+    fn value_span(&self) -> Range<usize> {
+        let value = self.value.as_ref().map(Spanned::span);
+        value.unwrap_or_else(|| self.name.span())
+    }
+}
+
+impl Contender {
+    /// Returns `true` if the value is a time: of results that end in `_s` and are no rates, without a quotient, which is a rate or
+    /// a ratio.
+    fn is_time(&self) -> bool {
+        let names = self.value.names();
+        let mut times = names.iter();
+        !names.is_empty()
+            && times.all(|name| name.ends_with("_s") && !is_rate(name, &self.result))
+            && !self.has_quotient(&self.value)
+    }
+
+    /// Returns `true` for an expression with a quotient, or with a value that is computed by one.
+    fn has_quotient(&self, expression: &Expression) -> bool {
+        let names = expression.names();
+        let mut computed = self.computed.iter().filter(|it| names.contains(&it.name));
+        expression.source().contains('/') || computed.any(|it| self.has_quotient(&it.expression))
+    }
 }
 
 /// Returns `true` for a result that ends in `_s` and is a rate, by its name, such as `gb_per_s` or `gb_s`, or by its place in a
@@ -785,10 +814,11 @@ fn check_repeat(raw: Option<&Spanned<Repeat>>) -> Result<Repeat, Mistake> {
         "`precision` is a number above 0"
     } else if !(repeat.confidence > 0.0 && repeat.confidence < 1.0) {
         "`confidence` is a number between 0 and 1"
-    } else if repeat.seconds.is_nan() || repeat.seconds <= 0.0 {
+    } else if repeat.seconds.is_some_and(|it| it.is_nan() || it <= 0.0) {
         "`seconds` is a number above 0"
     } else {
-        return Ok(repeat);
+        let seconds = repeat.seconds.filter(|it| it.is_finite());
+        return Ok(Repeat { seconds, ..repeat });
     };
     Err(Mistake::new(raw.span(), reason))
 }
