@@ -112,33 +112,19 @@ impl History {
         last.map_or(0, |(round, _)| round.saturating_add(1))
     }
 
-    /// Returns the attempts of a cell in a round.
-    pub fn attempts(&self, cell: Cell, round: u32) -> &[Repetition] {
-        let attempts = self
-            .cells
-            .get(&cell)
-            .and_then(|of_cell| of_cell.rounds.get(&round));
-        attempts.map_or(&[], Vec::as_slice)
-    }
-
-    /// Returns the attempts to try a combination of tuned values.
-    pub fn trials(&self, cell: Cell, tuned: &Parameters) -> &[Repetition] {
-        let of_cell = self.cells.get(&cell);
-        let attempts = of_cell.and_then(|of_cell| of_cell.trials.get(&fingerprint(tuned)));
-        attempts.map_or(&[], Vec::as_slice)
-    }
-
     /// Returns the attempts of a task.
     pub fn attempts_of(&self, task: &Task) -> &[Repetition] {
-        match task.round {
-            Some(round) => self.attempts(task.cell, round),
-            None => self.trials(task.cell, &task.tuned),
-        }
+        let of_cell = self.cells.get(&task.cell);
+        let attempts = of_cell.and_then(|of_cell| match task.round {
+            Some(round) => of_cell.rounds.get(&round),
+            None => of_cell.trials.get(&fingerprint(&task.tuned)),
+        });
+        attempts.map_or(&[], Vec::as_slice)
     }
 
     /// Returns the repetition that counts in a round: the first undisturbed success, else the last success, else the last attempt.
     pub fn counted(&self, cell: Cell, round: u32) -> Option<&Repetition> {
-        count_one(self.attempts(cell, round))
+        count_one(self.cells.get(&cell)?.rounds.get(&round)?)
     }
 
     /// Lists the rounds of a cell before `end`, each with the repetition that counts. Numbers of rounds may be missing.
@@ -160,18 +146,15 @@ impl History {
     /// trial failed or is missing.
     pub fn find_best(&self, campaign: &Campaign, cell: Cell) -> Option<Parameters> {
         if let Some(chosen) = self.find_chosen(cell) {
-            // Its numbers are as the file writes them.
-            let mut tunings = campaign.list_tunings(cell).into_iter();
-            let chosen_name = fingerprint(chosen);
-            let known = tunings.find(|tuned| fingerprint(tuned) == chosen_name);
-            return known.or_else(|| Some(chosen.clone()));
+            return Some(chosen.clone());
         }
         let contender = campaign.contender_of(cell);
         campaign
             .list_tunings(cell)
             .into_iter()
             .filter_map(|tuned| {
-                let trial = count_one(self.trials(cell, &tuned)).filter(|trial| trial.is_done())?;
+                let trials = &self.cells.get(&cell)?.trials;
+                let trial = count_one(trials.get(&fingerprint(&tuned))?)?;
                 Some((contender.find_value(trial)?, tuned))
             })
             .min_by(|(a, _), (b, _)| match contender.better {

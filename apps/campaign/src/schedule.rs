@@ -11,7 +11,7 @@ use crate::reading::Values;
 use crate::statistics::MedianInterval;
 
 /// Failed rounds in a row after which a contender is given up at a point, or all rounds if they are fewer.
-const MOST_FAILURES: usize = 2;
+const MOST_FAILURES: u32 = 2;
 
 /// The reason why a point is measured no more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,14 +99,13 @@ impl Campaign {
         if !may_be_tuned && history.find_best(self, cell).is_none() {
             return true;
         }
-        let most = MOST_FAILURES.min(self.repeat.max as usize);
-        let failed: Vec<u32> = history
-            .list_counted(cell, round)
-            .filter_map(|(round, counted)| (!counted.is_done()).then_some(round))
-            .collect();
+        let most = MOST_FAILURES.min(self.repeat.max);
+        let mut failed = 0;
         // Once given up, a contender stays so.
-        let mut in_a_row = failed.windows(most);
-        in_a_row.any(|rounds| rounds[most - 1] - rounds[0] < most as u32)
+        history.list_counted(cell, round).any(|(_, counted)| {
+            failed = if counted.is_done() { 0 } else { failed + 1 };
+            failed == most
+        })
     }
 
     /// Returns the reason why a point is not measured in a round; `None` if it is.

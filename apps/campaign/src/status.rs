@@ -216,14 +216,6 @@ impl Forecast {
 }
 
 impl Campaign {
-    /// Returns the most repetitions that are left of contenders whose documents are kept.
-    pub(crate) fn count_documents_left(&self, history: &History) -> usize {
-        self.cells()
-            .filter(|cell| self.contender_of(*cell).keep)
-            .map(|cell| self.count_left(history, cell).1 as usize)
-            .sum()
-    }
-
     /// Returns the fewest and the most repetitions of a contender at a point that are left.
     fn count_left(&self, history: &History, cell: Cell) -> (u32, u32) {
         let trials = self.list_trials(history, cell).len() as u32;

@@ -52,7 +52,7 @@ pub fn describe_host(folder: &Path) -> String {
         .open(lock)
         .is_ok()
     {
-        let facts = Value::Object(describe_this_host()).to_string();
+        let facts = describe_this_host().to_string();
         let _ = replace_file(&file, facts.as_bytes());
     }
     format!("{MARK}{name}")

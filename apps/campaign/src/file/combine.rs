@@ -15,36 +15,15 @@ pub(super) fn combine_all<'l>(
         .into_iter()
         .try_fold(vec![Parameters::new()], |combined, (name, values)| {
             let size = combined.len().saturating_mul(values.len());
-            (size <= MOST).then(|| {
-                combined
-                    .iter()
-                    .flat_map(|parameters| {
-                        values
-                            .iter()
-                            .map(move |value| with(parameters, name, value))
-                    })
-                    .collect()
-            })
+            let with = |parameters: &Parameters, value: &Parameter| {
+                let mut parameters = parameters.clone();
+                parameters.insert(name.clone(), value.clone());
+                parameters
+            };
+            let combined = combined.iter();
+            let combined = combined.flat_map(|it| values.iter().map(move |value| with(it, value)));
+            (size <= MOST).then(|| combined.collect())
         })
-}
-
-fn with(parameters: &Parameters, name: &str, value: &Parameter) -> Parameters {
-    let mut parameters = parameters.clone();
-    parameters.insert(name.to_owned(), value.clone());
-    parameters
-}
-
-/// Returns the rows of lists of equal length: the first values together, the second ones, and so on.
-pub(super) fn list_rows(lists: &BTreeMap<&str, &[Parameter]>) -> Vec<Parameters> {
-    let length = lists.values().map(|values| values.len()).max().unwrap_or(0);
-    (0..length)
-        .map(|row| {
-            let values = lists.iter();
-            let values = values
-                .filter_map(|(name, values)| Some(((*name).to_owned(), values.get(row)?.clone())));
-            values.collect()
-        })
-        .collect()
 }
 
 /// Joins each point with each row that agrees with it in the names they have in common. All points have the same names, and so
@@ -53,22 +32,13 @@ pub(super) fn list_rows(lists: &BTreeMap<&str, &[Parameter]>) -> Vec<Parameters>
 /// # Errors
 /// A row or a point that is left alone, or more than [`MOST`] points.
 pub(super) fn join(points: &[Parameters], rows: &[Parameters]) -> Result<Vec<Parameters>, String> {
-    let common: Vec<&String> = match (points.first(), rows.first()) {
-        (Some(point), Some(row)) => point
-            .keys()
-            .filter(|name| row.contains_key(*name))
-            .collect(),
-        _ => Vec::new(),
-    };
+    let has =
+        |all: &[Parameters], name: &String| all.first().is_some_and(|it| it.contains_key(name));
     // Values of one kind that are written alike are equal.
     let key = |parameters: &Parameters| {
-        format!(
-            "{:?}",
-            common
-                .iter()
-                .map(|name| &parameters[*name])
-                .collect::<Vec<_>>()
-        )
+        let common = parameters.iter();
+        let common = common.filter(|(name, _)| has(points, name) && has(rows, name));
+        format!("{:?}", common.collect::<Vec<_>>())
     };
     let mut groups: BTreeMap<String, (Vec<&Parameters>, bool)> = BTreeMap::new();
     for row in rows {

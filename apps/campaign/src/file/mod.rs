@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -78,6 +79,8 @@ pub struct Contender {
     pub limit_s: f64,
     /// `true` if the JSON document of each repetition is kept.
     pub keep: bool,
+    /// Numbers as the file writes them, by their bits.
+    pub(crate) numbers: Arc<BTreeMap<u64, String>>,
     /// Fingerprint of everything that decides what is measured.
     pub(crate) definition: String,
 }
@@ -167,17 +170,14 @@ impl Campaign {
     }
 
     fn read_as(path: &Path, is_copy: bool) -> Result<Self, CampaignError> {
-        let text = fs::read_to_string(path).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => {
-                CampaignError::file(path, "is not there: name a campaign file, in TOML")
-            }
-            ErrorKind::IsADirectory => {
-                CampaignError::file(path, "is a folder: name a campaign file, in TOML")
-            }
-            ErrorKind::InvalidData => {
-                CampaignError::file(path, "is no text: name a campaign file, in TOML")
-            }
-            _ => CampaignError::file(path, format!("cannot be read: {error}")),
+        let text = fs::read_to_string(path).map_err(|error| {
+            let reason = match error.kind() {
+                ErrorKind::NotFound => "is not there",
+                ErrorKind::IsADirectory => "is a folder",
+                ErrorKind::InvalidData => "is no text",
+                _ => return CampaignError::file(path, format!("cannot be read: {error}")),
+            };
+            CampaignError::file(path, format!("{reason}: name a campaign file, in TOML"))
         })?;
         let folder = path
             .parent()
@@ -243,7 +243,13 @@ impl Contender {
                 return FOLDER_PLACE.to_owned();
             }
             let found = parameters.get(name).or_else(|| tuned.get(name));
-            found.map(ToString::to_string).unwrap_or_default()
+            let written = found.and_then(|it| match it {
+                Parameter::Number(number) => self.numbers.get(&number.to_bits()).cloned(),
+                _ => None,
+            });
+            written
+                .or(found.map(ToString::to_string))
+                .unwrap_or_default()
         };
         let split = |text: &str| {
             shlex::split(text).ok_or_else(|| format!("`{text}` has an open quotation"))

@@ -141,42 +141,24 @@ fn make_folder(path: &Path) -> Result<(), CampaignError> {
     })
 }
 
-/// Bytes of the files in a campaign's folder.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct FolderBytes {
-    /// Bytes of all files.
-    pub all: u64,
-    /// Bytes of the repetitions' lines.
-    pub points: u64,
-    /// Bytes of the documents that contenders printed.
-    pub documents: u64,
-}
-
-impl FolderBytes {
-    /// Counts the bytes of a folder, with those within it. Nothing is counted that cannot be read.
-    pub fn read(folder: &Path) -> Self {
-        let mut bytes = Self::default();
-        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-            let Ok(metadata) = entry.metadata() else {
-                continue;
-            };
-            if metadata.is_dir() {
-                let within = Self::read(&entry.path());
-                bytes.all += within.all;
-                bytes.points += within.points;
-                bytes.documents += within.documents;
-                if entry.file_name() == DOCUMENTS {
-                    bytes.documents += within.all;
-                }
-            } else {
-                bytes.all += metadata.len();
-                if entry.file_name() == POINTS {
-                    bytes.points += metadata.len();
-                }
-            }
+/// Counts the bytes of the files in a folder and within its folders: of all, and of lines and documents. Nothing is counted that
+/// cannot be read.
+pub(crate) fn count_bytes(folder: &Path) -> [u64; 2] {
+    let [mut all, mut kept] = [0; 2];
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let kind = entry.file_type();
+        let [own, mut of_repetitions] = if kind.is_ok_and(|kind| kind.is_dir()) {
+            count_bytes(&entry.path())
+        } else {
+            [entry.metadata().map_or(0, |metadata| metadata.len()), 0]
+        };
+        if entry.file_name() == POINTS || entry.file_name() == DOCUMENTS {
+            of_repetitions = own;
         }
-        bytes
+        all += own;
+        kept += of_repetitions;
     }
+    [all, kept]
 }
 
 /// A campaign's folder that this process holds and writes.
@@ -290,21 +272,12 @@ impl CampaignFolder {
         }
     }
 
-    /// Keeps the description of an environment as `env/NAME.json`.
+    /// Keeps the description of an environment as `env/NAME.json`; returns its name.
     ///
     /// # Errors
     /// As [`check`](Self::check); [`CampaignError::Write`].
-    pub fn keep_environment(&self, name: &str, description: &Value) -> Result<(), CampaignError> {
-        self.keep(ENVIRONMENTS, name, &format!("{description:#}\n"))
-    }
-
-    fn keep(&self, folder: &str, name: &str, text: &str) -> Result<(), CampaignError> {
-        self.check()?;
-        let path = self.path.join(folder);
-        match fs::create_dir_all(&path) {
-            Ok(()) => replace_file(&path.join(format!("{name}.json")), text.as_bytes()),
-            Err(reason) => Err(CampaignError::Write { path, reason }),
-        }
+    pub fn keep_environment(&self, facts: &Value) -> Result<String, CampaignError> {
+        self.keep(ENVIRONMENTS, facts, &format!("{facts:#}\n"))
     }
 
     /// Keeps a document that a contender printed, before the line that names it; returns its name.
@@ -312,8 +285,17 @@ impl CampaignFolder {
     /// # Errors
     /// As [`check`](Self::check); [`CampaignError::Write`].
     pub fn keep_document(&self, document: &Value) -> Result<String, CampaignError> {
-        let name = fingerprint(document);
-        self.keep(DOCUMENTS, &name, &document.to_string())?;
+        self.keep(DOCUMENTS, document, &document.to_string())
+    }
+
+    fn keep(&self, folder: &str, document: &Value, text: &str) -> Result<String, CampaignError> {
+        self.check()?;
+        let (path, name) = (self.path.join(folder), fingerprint(document));
+        fs::create_dir_all(&path).map_err(|reason| CampaignError::Write {
+            path: path.clone(),
+            reason,
+        })?;
+        replace_file(&path.join(format!("{name}.json")), text.as_bytes())?;
         Ok(name)
     }
 }
@@ -326,8 +308,16 @@ pub(crate) fn read_document(
     folders: &[PathBuf],
     name: &str,
 ) -> Result<Option<Value>, CampaignError> {
+    read_kept(folders, DOCUMENTS, name)
+}
+
+fn read_kept(
+    folders: &[PathBuf],
+    within: &str,
+    name: &str,
+) -> Result<Option<Value>, CampaignError> {
     for folder in folders {
-        let path = folder.join(DOCUMENTS).join(format!("{name}.json"));
+        let path = folder.join(within).join(format!("{name}.json"));
         match read_file(&path) {
             Ok(bytes) => {
                 let document = serde_json::from_slice(&bytes);
@@ -383,23 +373,13 @@ impl FolderContent {
         names: BTreeSet<String>,
     ) -> Result<BTreeMap<String, Value>, CampaignError> {
         let read = |name: String| {
-            let paths = self.folders.iter();
-            let mut paths =
-                paths.map(|folder| folder.join(ENVIRONMENTS).join(format!("{name}.json")));
-            // One is there for each environment that a line names, unless it was removed.
-            let path = paths
-                .clone()
-                .find(|path| path.exists())
-                .or_else(|| paths.next());
-            let path = path.unwrap_or_default();
-            let failed = |error: io::Error| {
-                let reason = format!("cannot be read, and lines of {POINTS} name it: {error}");
-                CampaignError::file(&path, reason)
-            };
-            let text = read_file(&path).map_err(failed)?;
-            let description = serde_json::from_slice(&text);
-            let description = description.map_err(|error| failed(error.into()))?;
-            Ok((name, description))
+            let facts = read_kept(&self.folders, ENVIRONMENTS, &name)?;
+            let facts = facts.ok_or_else(|| {
+                let reason =
+                    format!("lacks {ENVIRONMENTS}/{name}.json, which lines of {POINTS} name");
+                CampaignError::file(&self.folders[0], reason)
+            })?;
+            Ok((name, facts))
         };
         names.into_iter().map(read).collect()
     }
@@ -411,25 +391,19 @@ impl FolderContent {
 /// [`CampaignError::File`] if it is no such folder, [`CampaignError::Line`] if a file in it is damaged.
 pub(crate) fn read_folder(path: &Path) -> Result<FolderContent, CampaignError> {
     let file = path.join(FILE);
-    check_readable(path, &file)?;
+    if let Err(error) = open_regular(&file) {
+        let reason = match error.kind() {
+            io::ErrorKind::NotADirectory => "is a file".to_owned(),
+            io::ErrorKind::NotFound if !path.is_dir() => "is not there".to_owned(),
+            io::ErrorKind::NotFound => {
+                format!("is no folder of a campaign, because it has no {FILE}")
+            }
+            _ => return Err(CampaignError::file(&file, error)),
+        };
+        let reason = format!("{reason}: name a folder that `isochron campaign run FILE` has made");
+        return Err(CampaignError::file(path, reason));
+    }
     FolderContent::read(path, Campaign::read_copy(&file)?)
-}
-
-/// Refuses a place without the file of a campaign.
-fn check_readable(path: &Path, file: &Path) -> Result<(), CampaignError> {
-    let made = "name a folder that `isochron campaign run FILE` has made";
-    let reason = match (fs::metadata(path), open_regular(file)) {
-        (Ok(found), _) if !found.is_dir() => format!("is a file: {made}"),
-        (Ok(_), Err(error)) if error.kind() == io::ErrorKind::NotFound => {
-            format!("is no folder of a campaign, because it has no {FILE}: {made}")
-        }
-        (Ok(_), Ok(_)) => return Ok(()),
-        (Err(error), _) if error.kind() == io::ErrorKind::NotFound => {
-            format!("is not there: {made}")
-        }
-        (Err(error), _) | (_, Err(error)) => format!("cannot be read: {error}"),
-    };
-    Err(CampaignError::file(path, reason))
 }
 
 /// Reads the lines of a file; returns them with the bytes that they take, of which the end of the last line may be missing.

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::error::CampaignError;
 use crate::file::{Campaign, Repeat};
-use crate::folder::{FolderBytes, read_begun};
+use crate::folder::{count_bytes, read_begun};
 use crate::history::History;
 use crate::point::Parameters;
 use crate::statistics::least_values;
@@ -168,25 +168,17 @@ impl PlannedPart {
 
 impl PlannedDisk {
     fn new(campaign: &Campaign, history: &History, most_left: usize, folder: &Path) -> Self {
-        let present = FolderBytes::read(folder);
-        let documents = campaign
-            .cells()
-            .flat_map(|cell| history.of_cell(cell))
-            .filter(|repetition| repetition.document.is_some())
-            .count();
-        let documents_left = campaign.count_documents_left(history);
-        // Equal documents are one file, so that their mean is that of what each repetition adds.
-        let document_bytes = present.documents as f64 / documents.max(1) as f64;
-        let line_bytes = if history.len() > 0 {
-            present.points as f64 / history.len() as f64
+        let [present_bytes, kept_bytes] = count_bytes(folder);
+        let each_bytes = if history.len() > 0 {
+            kept_bytes as f64 / history.len() as f64
         } else {
             LINE_BYTES
         };
-        let more = line_bytes * most_left as f64 + document_bytes * documents_left as f64;
+        let mut contenders = campaign.contenders.iter();
         Self {
-            present_bytes: present.all,
-            more_bytes: more as u64,
-            lacks_documents: documents_left > 0 && documents == 0,
+            present_bytes,
+            more_bytes: (each_bytes * most_left as f64) as u64,
+            lacks_documents: history.len() == 0 && contenders.any(|contender| contender.keep),
             free_bytes: find_free_bytes(folder),
         }
     }

@@ -3,14 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use isochron_hierarchy::printable::escape;
 use regex::Regex;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::combine::{MOST, combine_all, join, list_rows};
-use super::raw::{Lists, RawContender, RawFile, RawGoal, RawNodes};
+use super::combine::{MOST, combine_all, join};
+use super::raw::{Lists, RawContender, RawFile, RawGoal};
 use super::{
     Better, Campaign, ComputedValue, Contender, FOLDER, Goal, Repeat, TOOK, fingerprint_definition,
 };
@@ -25,9 +26,6 @@ const LIMIT_S: f64 = 600.0;
 /// Names of the folder of results, of columns of the reports and of the value of all contenders. A parameter has another one.
 const TAKEN: &str = "command contender disturbed end failed folder found goal median notes outcome ratio ratio_high \
                      ratio_low rounds took_s value value_high value_low value_of verdict";
-
-/// Most nodes of a point.
-const MOST_NODES: f64 = 1e6;
 
 /// A mistake in a campaign file.
 #[derive(Debug, PartialEq, Eq)]
@@ -49,21 +47,20 @@ impl Mistake {
 impl Campaign {
     /// Reads the text of a campaign file, or of the copy of one that was begun; commands run in `folder`.
     pub(super) fn parse(text: &str, folder: PathBuf, is_copy: bool) -> Result<Self, Mistake> {
-        let mut raw: RawFile = toml::from_str(text).map_err(|error| Mistake {
+        let raw: RawFile = toml::from_str(text).map_err(|error| Mistake {
             at: error.span().map_or(0, |span| span.start),
             reason: describe_refusal(error.message()),
         })?;
-        let zips = raw.zip.iter_mut().map(Spanned::get_mut);
-        let tunes = raw.contender.iter_mut().map(|it| &mut it.tune);
-        for lists in zips.chain(tunes).chain([&mut raw.sweep]) {
-            keep_numbers(text, lists);
-        }
         let mut points = list_points(&raw)?;
         let names = list_parameters(&raw);
         if let Some(nodes) = &raw.nodes {
             set_nodes(&mut points, nodes, &names)?;
         }
         let space = Space {
+            numbers: match read_numbers(text, &raw) {
+                Err(mistake) if !is_copy => return Err(mistake),
+                read => Arc::new(read.unwrap_or_default()),
+            },
             names,
             points: &points,
         };
@@ -115,6 +112,8 @@ impl Campaign {
 
 /// The parameters with the points that they make.
 struct Space<'r> {
+    /// Numbers as the file writes them, by their bits.
+    numbers: Arc<BTreeMap<u64, String>>,
     names: BTreeSet<&'r str>,
     points: &'r [Point],
 }
@@ -257,18 +256,35 @@ fn list_parameters(raw: &RawFile) -> BTreeSet<&str> {
     names.map(|name| name.get_ref().as_str()).collect()
 }
 
-/// Gives the numbers of lists the text that the file has for them.
-fn keep_numbers(text: &str, lists: &mut Lists) {
-    for list in lists.values_mut() {
+/// Returns all lists of values.
+fn list_lists(raw: &RawFile) -> impl Iterator<Item = &Lists> {
+    let zips = raw.zip.iter().map(Spanned::get_ref);
+    let tunes = raw.contender.iter().map(|contender| &contender.tune);
+    [&raw.sweep].into_iter().chain(zips).chain(tunes)
+}
+
+/// Returns the numbers of all lists as the file writes them, by their bits. `3.10` may be a version, and is no `3.1`: both would be
+/// one point.
+fn read_numbers(text: &str, raw: &RawFile) -> Result<BTreeMap<u64, String>, Mistake> {
+    let mut numbers = BTreeMap::new();
+    for list in list_lists(raw).flat_map(BTreeMap::values) {
         // The syntax is known to be right.
         let written = text.get(list.span()).and_then(|it| DeValue::parse(it).ok());
         let written = written.as_ref().and_then(|it| it.get_ref().as_array());
-        for (value, written) in list.get_mut().iter_mut().zip(written.into_iter().flatten()) {
-            if let (Parameter::Number(it), Some(float)) = (value, written.get_ref().as_float()) {
-                it.text = float.as_str().to_owned();
+        let floats = written.into_iter().flatten();
+        for new in floats.filter_map(|it| Some(it.get_ref().as_float()?.as_str())) {
+            let number = new.parse().unwrap_or(f64::NAN);
+            let old = numbers
+                .entry(number.to_bits())
+                .or_insert_with(|| new.to_owned());
+            if old != new {
+                let reason =
+                    format!("`{old}` and `{new}` are one number: write both alike, or as texts");
+                return Err(Mistake::new(list.span(), reason));
             }
         }
     }
+    Ok(numbers)
 }
 
 fn check_lists(lists: &Lists) -> Result<(), Mistake> {
@@ -335,22 +351,24 @@ fn list_points(raw: &RawFile) -> Result<Vec<Point>, Mistake> {
 
 fn join_zip(points: Vec<Parameters>, zip: &Spanned<Lists>) -> Result<Vec<Parameters>, Mistake> {
     check_lists(zip.get_ref())?;
-    let lists = zip.get_ref().iter();
-    let lists: BTreeMap<_, _> = lists
-        .map(|(name, values)| (name.get_ref().as_str(), &values.get_ref()[..]))
-        .collect();
-    let lengths: BTreeSet<usize> = lists.values().map(|values| values.len()).collect();
-    if lengths.len() != 1 {
+    let lists = zip.get_ref();
+    let lengths = lists.values().map(|values| values.get_ref().len());
+    let lengths: BTreeSet<usize> = lengths.collect();
+    let (1, Some(length)) = (lengths.len(), lengths.first()) else {
         let lengths = lists
             .iter()
-            .map(|(name, values)| format!("`{name}` has {}", values.len()));
+            .map(|(name, values)| format!("`{}` has {}", name.get_ref(), values.get_ref().len()));
         let lengths = lengths.collect::<Vec<_>>().join(", ");
-        return Err(Mistake::new(
-            zip.span(),
-            format!("the lists of a [[zip]] are of one length: {lengths}"),
-        ));
-    }
-    let rows = list_rows(&lists);
+        let reason = format!("the lists of a [[zip]] are of one length: {lengths}");
+        return Err(Mistake::new(zip.span(), reason));
+    };
+    let row = |row: usize| {
+        let values = lists.iter();
+        let values =
+            values.map(|(name, values)| (name.get_ref().clone(), values.get_ref()[row].clone()));
+        values.collect()
+    };
+    let rows: Vec<Parameters> = (0..*length).map(row).collect();
     join(&points, &rows).map_err(|reason| Mistake::new(zip.span(), reason))
 }
 
@@ -380,14 +398,15 @@ fn exclude(
 /// Sets the number of nodes that each point needs.
 fn set_nodes(
     points: &mut [Point],
-    nodes: &Spanned<RawNodes>,
+    nodes: &Spanned<Parameter>,
     parameters: &BTreeSet<&str>,
 ) -> Result<(), Mistake> {
     let at = |reason: String| Mistake::new(nodes.span(), reason);
-    let expression = read_expression(&nodes.get_ref().source(), parameters).map_err(at)?;
+    let expression = read_expression(&nodes.get_ref().to_string(), parameters).map_err(at)?;
     for point in points {
         let number = expression.number(&point.parameters);
-        let is_count = |number: &f64| (1.0..=MOST_NODES).contains(number) && number.fract() == 0.0;
+        let is_count =
+            |number: &f64| (1.0..=f64::from(u32::MAX)).contains(number) && number.fract() == 0.0;
         let Some(number) = number.filter(is_count) else {
             let found = number.map_or_else(|| "no number".to_owned(), |number| number.to_string());
             return Err(at(format!(
@@ -399,16 +418,6 @@ fn set_nodes(
         point.nodes = Some(number as u32);
     }
     Ok(())
-}
-
-impl RawNodes {
-    /// Returns the text of the expression.
-    fn source(&self) -> String {
-        match self {
-            Self::Number(number) => number.to_string(),
-            Self::Expression(source) => source.clone(),
-        }
-    }
 }
 
 /// Reads an expression whose names are all parameters.
@@ -444,37 +453,30 @@ fn check_names(raw: &RawFile) -> Result<(), Mistake> {
         };
         return Err(Mistake::new(contender.name.span(), reason));
     }
-    if raw.contender.is_empty() {
-        return Err(Mistake::new(raw.name.span(), "there is no [[contender]]"));
-    }
     Ok(())
 }
 
 /// Refuses parameters that no command and no expression has, and tuned values that their command does not have.
 fn check_use(raw: &RawFile, contenders: &[Contender]) -> Result<(), Mistake> {
-    let mut used: BTreeSet<&str> = contenders.iter().flat_map(Contender::used_names).collect();
+    let in_commands = contenders.iter().flat_map(Contender::used_names);
+    let mut used: BTreeSet<String> = in_commands.map(str::to_owned).collect();
+    for contender in contenders {
+        let computed = contender.computed.iter().map(|value| &value.expression);
+        let expressions = computed
+            .chain(&contender.tune_when)
+            .chain([&contender.value]);
+        used.extend(expressions.flat_map(Expression::names));
+    }
     // The syntax of the number of nodes is known to be right.
     let nodes = raw.nodes.iter();
-    let nodes = nodes.filter_map(|nodes| Expression::parse(&nodes.get_ref().source()).ok());
-    let in_expressions: BTreeSet<String> = contenders
-        .iter()
-        .flat_map(|contender| contender.computed.iter())
-        .flat_map(|value| value.expression.names())
-        .chain(
-            contenders
-                .iter()
-                .flat_map(|contender| contender.tune_when.iter().chain([&contender.value]))
-                .flat_map(Expression::names),
-        )
-        .chain(nodes.flat_map(|nodes| nodes.names()))
-        .collect();
-    used.extend(in_expressions.iter().map(String::as_str));
+    let nodes = nodes.filter_map(|it| Expression::parse(&it.get_ref().to_string()).ok());
+    used.extend(nodes.flat_map(|nodes| nodes.names()));
     let zipped = raw.zip.iter().flat_map(|zip| zip.get_ref().keys());
     if let Some(unused) = raw
         .sweep
         .keys()
         .chain(zipped)
-        .find(|name| !used.contains(name.get_ref().as_str()))
+        .find(|name| !used.contains(name.get_ref()))
     {
         let reason = format!(
             "no contender uses the parameter `{0}`: put `{{{0}}}` into a command",
@@ -580,6 +582,7 @@ fn check_contender(
         limit_s: check_limit(raw.limit_s.as_ref())?,
         keep: check_keep(raw.keep.as_ref(), &result)?,
         definition: fingerprint_definition(raw),
+        numbers: Arc::clone(&space.numbers),
         result,
     })
 }
@@ -660,9 +663,7 @@ fn check_value(
 /// Refuses what would be misread, and may stand in an older file: names of parameters and values that the reports have too, and
 /// values that are no times, of which the file does not say whether more is better.
 fn check_meanings(raw: &RawFile, contenders: &[Contender]) -> Result<(), Mistake> {
-    let zips = raw.zip.iter().map(Spanned::get_ref);
-    let lists = zips.chain(raw.contender.iter().map(|it| &it.tune));
-    let names = lists.chain([&raw.sweep]).flat_map(BTreeMap::keys);
+    let names = list_lists(raw).flat_map(BTreeMap::keys);
     let mut names = names.chain(raw.values.keys());
     if let Some(name) = names.find(|name| TAKEN.split(' ').any(|it| it == name.get_ref())) {
         let (span, name) = (name.span(), name.get_ref());

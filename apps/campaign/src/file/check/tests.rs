@@ -222,7 +222,7 @@ const MISTAKES: &[(&str, &str, usize, &str)] = &[
         "\n[sweep]",
         "nodes = [1]\n\n[sweep]",
         4,
-        "expected a number of nodes, or an expression",
+        "expected a number, a string",
     ),
     (
         "name = \"unlike",
@@ -516,6 +516,47 @@ fn numbers_that_no_record_can_hold_are_refused() {
 }
 
 #[test]
+fn equal_numbers_that_are_written_in_two_ways_are_refused_in_all_lists() {
+    for (one, other, is_one) in [
+        ("3.1", "3.10", true),
+        ("1e3", "1000.0", true),
+        ("0.5", "+0.5", true),
+        ("3.10", "3.10", false),
+        ("3.1", "3.11", false),
+        ("1", "1.0", false),
+        ("\"3.1\"", "3.10", false),
+        ("\"3.1\"", "\"3.10\"", false),
+    ] {
+        let sweep = format!("[sweep]\na = [{one}, {other}]\n");
+        let apart = format!("[sweep]\na = [{one}]\nb = [{other}]\n");
+        let zip = format!("[[zip]]\na = [{one}, {other}]\nb = [1, 2]\n");
+        let tune = format!("tune = {{ a = [{one}, {other}] }}");
+        for (file, is_list) in [
+            (write_file(&sweep, "a", ""), is_one || one == other),
+            (write_file(&apart, "ab", ""), false),
+            (write_file(&zip, "ab", ""), false),
+            (write_file("", "a", &tune), false),
+        ] {
+            match parse(&file) {
+                Ok(_) => assert!(!is_one && !is_list, "{file}"),
+                Err(mistake) => {
+                    let reason = if is_list {
+                        "is there twice"
+                    } else {
+                        "are one number"
+                    };
+                    assert!(is_one || is_list, "{file}");
+                    assert!(mistake.reason.contains(reason), "{}", mistake.reason);
+                    // The copy of an older file is read.
+                    let copy = Campaign::parse(&file, PathBuf::from("/"), true);
+                    assert_eq!(copy.is_ok(), !is_list, "{file}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn points_are_joined_with_the_rows_that_agree() {
     let set = |names: &str, digits: usize| -> Parameters {
         let values = names.chars().enumerate();
@@ -525,7 +566,7 @@ fn points_are_joined_with_the_rows_that_agree() {
                 // Numbers of two kinds and a text are three values.
                 let value = match digit {
                     0 => Parameter::Whole(1),
-                    1 => Parameter::Number(1.5.into()),
+                    1 => Parameter::Number(1.5),
                     _ => Parameter::Text("1".to_owned()),
                 };
                 (name.to_string(), value)
