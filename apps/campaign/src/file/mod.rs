@@ -116,8 +116,8 @@ pub struct Repeat {
     pub precision: f64,
     /// Confidence of the interval. Exact values have a confidence of 1.
     pub confidence: f64,
-    /// Seconds of all repetitions together, after which the campaign ends: of those of each number of nodes if the file says
-    /// how many nodes points need. `None` is without a limit.
+    /// Seconds of all repetitions together, after which the campaign ends, or of those of each number of nodes; `None` without a
+    /// limit.
     pub seconds: Option<f64>,
     /// Most repetitions of a repetition that was disturbed.
     pub again: u32,

@@ -501,7 +501,8 @@ fn the_copy_of_an_older_file_is_read_and_a_new_one_of_its_kind_refused() {
         assert_eq!(CampaignStatus::read(&folder).unwrap().repetitions, 6);
         let report = Report::read(&folder).unwrap();
         assert!(report.rows.iter().all(|row| row.value.is_some()));
-        let compared = crate::compare::Comparison::read(&[folder.clone()], &folder).unwrap();
+        let compared =
+            crate::compare::Comparison::read(std::slice::from_ref(&folder), &folder).unwrap();
         assert_eq!(compared.points.len(), 2);
     }
 }
