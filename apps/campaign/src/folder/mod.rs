@@ -443,9 +443,7 @@ fn is_cut_off(line: &[u8]) -> bool {
         && serde_json::from_slice::<IgnoredAny>(line).is_err()
 }
 
-/// Refuses a folder in which a campaign cannot run, by its repetitions and the copy of the campaign file `before`: those of another
-/// campaign, or of other contenders; without a contender that has come since, whose repetitions would not be of the rounds of the
-/// others; for each number of nodes, which the file no longer says; and a file of something else in the place of the copy.
+/// Refuses a folder in which a campaign cannot run, by its repetitions and the copy `before` of the campaign file.
 fn check_begun(
     path: &Path,
     campaign: &Campaign,
@@ -494,6 +492,7 @@ fn check_begun(
                 format!("is the file of something else than the campaign `{name}`, {reason}"),
             );
         }
+        // A new contender's repetitions would not be of the rounds of the others.
     } else if let Some(before) = before
         && let mut contenders = campaign.contenders.iter()
         && let Some(new) = contenders.find(|it| before.find_contender(&it.name).is_none())

@@ -660,8 +660,8 @@ fn check_value(
     Ok((value, raw.better.unwrap_or(Better::Less)))
 }
 
-/// Refuses what would be misread, and may stand in an older file: names of parameters and values that the reports have too, and
-/// values that are no times, of which the file does not say whether more is better.
+/// Refuses what would be misread. A parameter or a value has no name that the reports have, and a value that is no time needs to
+/// say whether more is better. Older files may have both.
 fn check_meanings(raw: &RawFile, contenders: &[Contender]) -> Result<(), Mistake> {
     let names = list_lists(raw).flat_map(BTreeMap::keys);
     let mut names = names.chain(raw.values.keys());
@@ -691,21 +691,24 @@ impl RawContender {
 }
 
 impl Contender {
-    /// Returns `true` if the value is a time: of results that end in `_s` and are no rates, without a quotient, which is a rate or
-    /// a ratio.
+    /// Returns `true` if the value is a time: of times, and no quotient of them, which is a rate or a ratio.
     fn is_time(&self) -> bool {
         let names = self.value.names();
-        let mut times = names.iter();
-        !names.is_empty()
-            && times.all(|name| name.ends_with("_s") && !is_rate(name, &self.result))
-            && !self.has_quotient(&self.value)
+        let are_times = names.iter().all(|name| self.is_time_name(name));
+        !names.is_empty() && are_times && !self.divides_times(&self.value)
     }
 
-    /// Returns `true` for an expression with a quotient, or with a value that is computed by one.
-    fn has_quotient(&self, expression: &Expression) -> bool {
+    fn is_time_name(&self, name: &str) -> bool {
+        name.ends_with("_s") && !is_rate(name, &self.result)
+    }
+
+    /// Returns `true` for an expression with a quotient of times, or with a value that is computed by one.
+    fn divides_times(&self, expression: &Expression) -> bool {
         let names = expression.names();
+        let has_time = names.iter().any(|name| self.is_time_name(name));
         let mut computed = self.computed.iter().filter(|it| names.contains(&it.name));
-        expression.source().contains('/') || computed.any(|it| self.has_quotient(&it.expression))
+        has_time && expression.source().contains('/')
+            || computed.any(|it| self.divides_times(&it.expression))
     }
 }
 
