@@ -196,10 +196,11 @@ impl Report {
             rows.push(ReportRow::new(&campaign, &history, cell, document));
         }
         let status = CampaignStatus::of(&campaign, &history, content.holders);
-        let goals = (0..campaign.points.len()).flat_map(|point| {
-            let goals = campaign.goals_at(point);
-            goals.map(move |goal| (point, goal))
-        });
+        let mut goals = Vec::new();
+        for point in 0..campaign.points.len() {
+            let here = campaign.goals_at(point);
+            goals.extend(here.map(|goal| GoalRow::new(&campaign, &history, point, goal)));
+        }
         // All points have the same names.
         let parameters = campaign.points.first().map(|point| &point.parameters);
         let has_reference = campaign.contenders.len() > 1;
@@ -217,9 +218,7 @@ impl Report {
                 .collect(),
             reference: has_reference.then(|| campaign.contenders[0].name.clone()),
             rows,
-            goals: goals
-                .map(|(point, goal)| GoalRow::new(&campaign, &history, point, goal))
-                .collect(),
+            goals,
             failures: status.failures,
             environments,
             repetitions: campaign

@@ -693,5 +693,8 @@ fn a_rate_is_no_time() {
         ),
         Ok(Better::Less)
     );
+    // Work over a rate is a time.
+    let ideal = "value = \"ideal_s\"\n[values]\nideal_s = \"2e-9 * 8**3 / gflops\"";
+    assert_eq!(better("{ json = [\"gflops\"] }", ideal), Ok(Better::Less));
     assert_eq!(better(result, "value = \"wall_s + a_s\""), Ok(Better::Less));
 }
