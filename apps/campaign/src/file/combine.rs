@@ -26,6 +26,13 @@ pub(super) fn combine_all<'l>(
         })
 }
 
+/// Returns parameters with those of another set.
+pub(super) fn merge(one: &Parameters, other: &Parameters) -> Parameters {
+    let both = one.iter().chain(other);
+    both.map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
+}
+
 /// Joins each point with each row that agrees with it in the names they have in common. All points have the same names, and so
 /// have all rows.
 ///
@@ -54,11 +61,7 @@ pub(super) fn join(points: &[Parameters], rows: &[Parameters]) -> Result<Vec<Par
         if joined.len() + rows.len() > MOST {
             return Err(format!("this [[zip]] makes more than {MOST} points"));
         }
-        let both = rows.iter().map(|row| point.iter().chain(row.iter()));
-        joined.extend(both.map(|both| {
-            both.map(|(name, value)| (name.clone(), value.clone()))
-                .collect::<Parameters>()
-        }));
+        joined.extend(rows.iter().map(|row| merge(point, row)));
     }
     if let Some((rows, _)) = groups.values().find(|(_, has_point)| !has_point) {
         let row = describe_parameters(rows[0]);

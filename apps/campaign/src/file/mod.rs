@@ -275,11 +275,7 @@ impl Contender {
         let mut tunings = combine::combine_all(&self.tune).unwrap_or_default();
         if let Some(condition) = &self.tune_when {
             tunings.retain(|tuned| {
-                let names: Parameters = parameters
-                    .iter()
-                    .chain(tuned)
-                    .map(|(name, value)| (name.clone(), value.clone()))
-                    .collect();
+                let names = combine::merge(parameters, tuned);
                 // Checked when the file was read.
                 condition.holds(&names).unwrap_or(false)
             });

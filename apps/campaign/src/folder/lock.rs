@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 use serde::{Deserialize, Serialize};
 
-use super::open_regular;
+use super::{open_regular, read_file};
 use crate::environment::host_name;
 use crate::error::CampaignError;
 use crate::processes::HostProcess;
@@ -112,9 +112,7 @@ impl Claim {
     }
 
     fn read(path: &Path) -> Option<Self> {
-        let mut text = String::new();
-        open_regular(path).ok()?.read_to_string(&mut text).ok()?;
-        serde_json::from_str(&text).ok()
+        serde_json::from_slice(&read_file(path).ok()?).ok()
     }
 }
 
