@@ -197,10 +197,7 @@ impl Forecast {
             part.most_s += f64::from(most) * time_s.unwrap_or(limit_s);
             if least > 0 {
                 let added_s = time_s.map(|time_s| f64::from(least) * time_s);
-                part.least_s = part
-                    .least_s
-                    .zip(added_s)
-                    .map(|(sum_s, added_s)| sum_s + added_s);
+                part.least_s = [part.least_s, added_s].into_iter().sum();
             }
         }
         for (nodes, part) in &mut parts {

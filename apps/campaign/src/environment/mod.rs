@@ -6,7 +6,6 @@ mod others;
 use std::collections::BTreeSet;
 use std::env;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
@@ -107,17 +106,7 @@ fn hash_file(path: &Path) -> Option<String> {
     if size > LARGEST {
         return Some(format!("{size} bytes"));
     }
-    let mut hash = Sha256::new();
-    let mut file = fs::File::open(path).ok()?;
-    let mut buffer = vec![0; 1 << 20];
-    loop {
-        match io::Read::read(&mut file, &mut buffer) {
-            Ok(0) => return Some(to_hex(&hash.finalize())),
-            Ok(read) => hash.update(&buffer[..read]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return None,
-        }
-    }
+    Some(to_hex(&Sha256::digest(fs::read(path).ok()?)))
 }
 
 /// Returns the MPI, BLAS and CUDA libraries that the loader takes for a program.
