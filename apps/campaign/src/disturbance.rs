@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use crate::gpus::{GpuState, Gpus};
-use crate::processes::HostProcess;
 use crate::processors::ProcessorTimes;
 
 /// The state of this host at a moment, which is read before and after each repetition.
@@ -12,18 +11,12 @@ pub(crate) struct HostState {
     at: Instant,
     processors: ProcessorTimes,
     gpus: Vec<GpuState>,
-    processes: Vec<HostProcess>,
 }
 
 impl HostState {
-    /// Reads the state, and before a repetition the processes.
-    pub fn read(gpus: &Gpus, is_before: bool) -> Self {
+    /// Reads the state.
+    pub fn read(gpus: &Gpus) -> Self {
         Self {
-            processes: if is_before {
-                HostProcess::list()
-            } else {
-                Vec::new()
-            },
             at: Instant::now(),
             processors: ProcessorTimes::read(),
             gpus: gpus.read(),
@@ -33,10 +26,7 @@ impl HostState {
     /// Lists the disturbances in the time from `before` to this state.
     pub fn list_disturbances(&self, before: &Self) -> Vec<String> {
         let time = self.at.duration_since(before.at);
-        let others = &before.processes;
-        let of_processors =
-            self.processors
-                .describe_others(&before.processors, time, others, HostProcess::list);
+        let of_processors = self.processors.describe_others(&before.processors, time);
         let of_gpus = self.gpus.iter().zip(&before.gpus).enumerate();
         let of_gpus = of_gpus.flat_map(|(gpu, (after, before))| after.describe(before, gpu, time));
         of_processors.into_iter().chain(of_gpus).collect()

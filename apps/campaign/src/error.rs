@@ -1,6 +1,5 @@
 //! Errors of campaigns.
 
-use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -36,9 +35,9 @@ pub enum CampaignError {
         /// The process and its host.
         holder: String,
     },
-    /// A file of the campaign that cannot be written while it runs, as on a full disk.
+    /// A file of the campaign that cannot be written while it runs, as on a full disk, or that something else changed.
     #[error(
-        "{}: {reason}; what was measured before is kept: make room, and run the campaign again",
+        "{}: {reason}: see to that, and run the campaign again, which goes on with what is there",
         show_path(path)
     )]
     Write {
@@ -47,25 +46,9 @@ pub enum CampaignError {
         /// The reason.
         reason: io::Error,
     },
-    /// A folder that something else changed while the campaign ran in it.
-    #[error(
-        "{}: {reason}: something else changed this folder while the campaign ran; the same command goes on with what is there",
-        show_path(path)
-    )]
-    Changed {
-        /// The file that changed.
-        path: PathBuf,
-        /// The change.
-        reason: String,
-    },
     /// A number of nodes that no point of the campaign needs.
-    #[error("{}", describe_nodes(*nodes, known))]
-    Nodes {
-        /// The number.
-        nodes: u32,
-        /// The numbers that points need.
-        known: BTreeSet<u32>,
-    },
+    #[error("{0}")]
+    Nodes(String),
     /// A run that was asked to stop.
     #[error("stopped; the same command goes on where it was")]
     Stopped,
@@ -82,21 +65,6 @@ impl CampaignError {
 
     /// Returns `true` if the input is wrong, and `false` if the run failed.
     pub fn is_of_input(&self) -> bool {
-        !matches!(
-            self,
-            Self::Write { .. } | Self::Changed { .. } | Self::Stopped
-        )
+        !matches!(self, Self::Write { .. } | Self::Stopped)
     }
-}
-
-/// Tells which numbers of nodes there are instead of one that is not there.
-fn describe_nodes(nodes: u32, known: &BTreeSet<u32>) -> String {
-    if known.is_empty() {
-        return "the file does not say how many nodes points need: add `nodes`".to_owned();
-    }
-    let known: Vec<String> = known.iter().map(u32::to_string).collect();
-    format!(
-        "no point needs {nodes} nodes: known are {}",
-        known.join(", ")
-    )
 }

@@ -112,33 +112,19 @@ impl History {
         last.map_or(0, |(round, _)| round.saturating_add(1))
     }
 
-    /// Returns the attempts of a cell in a round.
-    pub fn attempts(&self, cell: Cell, round: u32) -> &[Repetition] {
-        let attempts = self
-            .cells
-            .get(&cell)
-            .and_then(|of_cell| of_cell.rounds.get(&round));
-        attempts.map_or(&[], Vec::as_slice)
-    }
-
-    /// Returns the attempts to try a combination of tuned values.
-    pub fn trials(&self, cell: Cell, tuned: &Parameters) -> &[Repetition] {
-        let of_cell = self.cells.get(&cell);
-        let attempts = of_cell.and_then(|of_cell| of_cell.trials.get(&fingerprint(tuned)));
-        attempts.map_or(&[], Vec::as_slice)
-    }
-
     /// Returns the attempts of a task.
     pub fn attempts_of(&self, task: &Task) -> &[Repetition] {
-        match task.round {
-            Some(round) => self.attempts(task.cell, round),
-            None => self.trials(task.cell, &task.tuned),
-        }
+        let of_cell = self.cells.get(&task.cell);
+        let attempts = of_cell.and_then(|of_cell| match task.round {
+            Some(round) => of_cell.rounds.get(&round),
+            None => of_cell.trials.get(&fingerprint(&task.tuned)),
+        });
+        attempts.map_or(&[], Vec::as_slice)
     }
 
     /// Returns the repetition that counts in a round: the first undisturbed success, else the last success, else the last attempt.
     pub fn counted(&self, cell: Cell, round: u32) -> Option<&Repetition> {
-        count_one(self.attempts(cell, round))
+        count_one(self.cells.get(&cell)?.rounds.get(&round)?)
     }
 
     /// Lists the rounds of a cell before `end`, each with the repetition that counts. Numbers of rounds may be missing.
@@ -160,18 +146,15 @@ impl History {
     /// trial failed or is missing.
     pub fn find_best(&self, campaign: &Campaign, cell: Cell) -> Option<Parameters> {
         if let Some(chosen) = self.find_chosen(cell) {
-            // Its numbers are as the file writes them.
-            let mut tunings = campaign.list_tunings(cell).into_iter();
-            let chosen_name = fingerprint(chosen);
-            let known = tunings.find(|tuned| fingerprint(tuned) == chosen_name);
-            return known.or_else(|| Some(chosen.clone()));
+            return Some(chosen.clone());
         }
         let contender = campaign.contender_of(cell);
         campaign
             .list_tunings(cell)
             .into_iter()
             .filter_map(|tuned| {
-                let trial = count_one(self.trials(cell, &tuned)).filter(|trial| trial.is_done())?;
+                let trials = &self.cells.get(&cell)?.trials;
+                let trial = count_one(trials.get(&fingerprint(&tuned))?)?;
                 Some((contender.find_value(trial)?, tuned))
             })
             .min_by(|(a, _), (b, _)| match contender.better {
@@ -196,12 +179,13 @@ pub(crate) fn is_final(attempts: &[Repetition], again: u32) -> bool {
     attempts.len() as u32 > again || attempts.iter().any(|attempt| !attempt.is_disturbed())
 }
 
-/// A name in an expression over results: a parameter, or a value.
+/// A name in an expression: a parameter, a value, or in a goal a contender with its values.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Known<'r> {
+pub(crate) enum Known<'r> {
     Parameter(&'r Parameter),
     Value(f64),
+    Values(Values),
 }
 
 impl Contender {
@@ -210,7 +194,10 @@ impl Contender {
         let mut values = repetition.values.clone();
         values.insert(TOOK.to_owned(), repetition.took_s);
         for computed in &self.computed {
-            if let Some(value) = computed.expression.number(&know(repetition, &values)) {
+            if let Some(value) = computed
+                .expression
+                .number(&know(&repetition.parameters, &values))
+            {
                 values.insert(computed.name.clone(), value);
             }
         }
@@ -220,15 +207,17 @@ impl Contender {
     /// Returns the value of a repetition by which contenders are compared; `None` if it failed.
     pub(crate) fn find_value(&self, repetition: &Repetition) -> Option<f64> {
         let values = self.list_values(repetition);
-        let value = self.value.number(&know(repetition, &values));
+        let value = self.value.number(&know(&repetition.parameters, &values));
         value.filter(|_| repetition.is_done())
     }
 }
 
-/// Returns the names that an expression over the values of a repetition may have.
-fn know<'r>(repetition: &'r Repetition, values: &'r Values) -> BTreeMap<&'r str, Known<'r>> {
-    let parameters = repetition
-        .parameters
+/// Returns the names that an expression over parameters and values may have.
+pub(crate) fn know<'r>(
+    parameters: &'r Parameters,
+    values: &'r Values,
+) -> BTreeMap<&'r str, Known<'r>> {
+    let parameters = parameters
         .iter()
         .map(|(name, value)| (name.as_str(), Known::Parameter(value)));
     let values = values
@@ -265,14 +254,6 @@ impl Campaign {
         self.contender_of(cell)
             .make_command(parameters, &tuned)
             .ok()
-    }
-
-    /// Returns the launcher of a contender at a point with the first of its tuned values; `None` without one.
-    pub(crate) fn first_launcher(&self, cell: Cell) -> Option<CommandLine> {
-        let tuned = self.list_tunings(cell).into_iter().next()?;
-        let parameters = &self.point_of(cell).parameters;
-        let line = self.contender_of(cell).make_launcher(parameters, &tuned);
-        line.ok().filter(|line| !line.words.is_empty())
     }
 
     pub(crate) fn point_of(&self, cell: Cell) -> &Point {

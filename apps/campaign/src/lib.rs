@@ -73,7 +73,7 @@ pub use error::CampaignError;
 pub use file::{Better, Campaign, CommandLine, Contender, Goal, Repeat};
 pub use folder::{FILE, Holder, POINTS};
 pub use plan::{Plan, PlannedCommand, PlannedDisk, PlannedPart};
-pub use point::{Decimal, Parameter, Parameters, Point, describe_parameters};
+pub use point::{Parameter, Parameters, Point, describe_parameters};
 pub use process::FOLDER_VARIABLE;
 pub use record::{Repetition, Status};
 pub use report::{GoalOutcome, GoalRow, Report, ReportRow, Standing, format_number};

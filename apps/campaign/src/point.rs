@@ -19,32 +19,9 @@ pub enum Parameter {
     /// A whole number.
     Whole(i64),
     /// Any other number.
-    Number(Decimal),
+    Number(f64),
     /// A text.
     Text(String),
-}
-
-/// A number as the campaign file writes it: `python{v}` with `v = [3.10]` is no `python3.1`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[serde(from = "f64", into = "f64")]
-pub struct Decimal {
-    value: f64,
-    /// The number in the file; for one from a record its shortest form.
-    pub(crate) text: String,
-}
-
-impl From<f64> for Decimal {
-    fn from(value: f64) -> Self {
-        let text = value.to_string();
-        Self { value, text }
-    }
-}
-
-impl From<Decimal> for f64 {
-    fn from(number: Decimal) -> Self {
-        number.value
-    }
 }
 
 impl fmt::Display for Parameter {
@@ -52,7 +29,7 @@ impl fmt::Display for Parameter {
         match self {
             Self::Switch(value) => value.fmt(f),
             Self::Whole(value) => value.fmt(f),
-            Self::Number(value) => value.text.fmt(f),
+            Self::Number(value) => value.fmt(f),
             Self::Text(value) => value.fmt(f),
         }
     }

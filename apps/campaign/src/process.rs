@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 use std::iter;
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -307,11 +307,6 @@ impl KeptOutput {
         let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&bytes).into_owned()
     }
-}
-
-/// Returns the exit status or the signal of a program.
-pub(crate) fn split_status(status: ExitStatus) -> (Option<i32>, Option<i32>) {
-    (status.code(), status.signal())
 }
 
 #[cfg(test)]

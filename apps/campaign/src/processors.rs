@@ -16,7 +16,7 @@ const SHARE: f64 = 0.1;
 const UNSURE_S: f64 = 0.1;
 
 /// Processor times up to a moment.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ProcessorTimes {
     /// Processor time of all processes of the host, with the time that other virtual machines took.
     host_s: f64,
@@ -24,16 +24,19 @@ pub(crate) struct ProcessorTimes {
     /// Processor time of this process and of its children that have ended.
     own_s: f64,
     processors: usize,
+    /// Processor time of each other process, by its number and start, with that of its children that have ended.
+    others_s: HashMap<(i32, u64), f64>,
 }
 
 impl ProcessorTimes {
     /// Reads the times of this host; zeros where the system does not tell them.
     pub fn read() -> Self {
         let host = fs::read_to_string("/proc/stat").unwrap_or_default();
-        Self::new(&host, HostProcess::read("self").unwrap_or_default())
+        let own = HostProcess::read("self").unwrap_or_default();
+        Self::new(&host, own, &HostProcess::list())
     }
 
-    fn new(host: &str, own: HostProcess) -> Self {
+    fn new(host: &str, own: HostProcess, all: &[HostProcess]) -> Self {
         let times = host.lines().next().unwrap_or_default().split_whitespace();
         let times_s = times
             .skip(1)
@@ -47,34 +50,28 @@ impl ProcessorTimes {
             stolen_s: times_s.get(7).copied().unwrap_or(0.0),
             own_s: count_seconds(own.own_ticks + own.children_ticks),
             processors: processors.count().saturating_sub(1),
+            others_s: all
+                .iter()
+                .filter(|process| process.number != own.number)
+                .map(time_process)
+                .collect(),
         }
     }
 
-    /// Describes the time that others used from `before` to these times; `None` if it was little. Both lists of
-    /// processes tell who used it if it was much.
+    /// Describes the time that others used from `before` to these times; `None` if it was little.
     ///
     /// A process that exists at both times does not belong to the repetition. A process that came or went without being our child
     /// may belong to it: a batch system or a service may do the command's work.
-    pub fn describe_others(
-        &self,
-        before: &Self,
-        took: Duration,
-        processes_before: &[HostProcess],
-        list_processes: impl FnOnce() -> Vec<HostProcess>,
-    ) -> Option<String> {
+    pub fn describe_others(&self, before: &Self, took: Duration) -> Option<String> {
         let whole_s = self.processors as f64 * took.as_secs_f64();
         let is_much = |time_s: f64| time_s > UNSURE_S && time_s / whole_s > SHARE;
         let others_s = (self.host_s - before.host_s) - (self.own_s - before.own_s);
         if !is_much(others_s) {
             return None;
         }
-        let times_before_s: HashMap<_, f64> = processes_before.iter().map(time_process).collect();
-        let own = std::process::id() as i32;
-        let processes = list_processes().into_iter().filter(|it| it.number != own);
-        let stayed_s = processes.filter_map(|it| {
-            let (name, time_s) = time_process(&it);
-            Some(time_s - times_before_s.get(&name)?)
-        });
+        let stayed_s = self.others_s.iter();
+        let stayed_s =
+            stayed_s.filter_map(|(name, time_s)| Some(time_s - before.others_s.get(name)?));
         let mark = if is_much(stayed_s.sum::<f64>() + self.stolen_s - before.stolen_s) {
             "disturbed: other processes".to_owned()
         } else {
@@ -105,15 +102,17 @@ fn count_seconds(ticks: u64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Makes the times of a host with two processors, in ticks: of all processes, stolen, and of the engine's children.
-    fn times(busy: u32, stolen: u32, children: u32) -> ProcessorTimes {
+    /// Makes the times of a host with two processors, in ticks: of all processes, stolen, and of the engine's children; and the
+    /// numbers, starts, own times and times of children of processes.
+    fn times(
+        busy: u32,
+        stolen: u32,
+        children: u32,
+        all: &[(i32, u64, u64, u64)],
+    ) -> ProcessorTimes {
         let host = format!("cpu  {busy} 0 0 500 7 0 0 {stolen} 99 0\ncpu0 1 0\ncpu1 1 0\nintr 5\n");
         let own = format!("12 (a (b) c) S 1 12 12 0 -1 0 0 0 0 0 3 2 {children} 0 20 0");
-        ProcessorTimes::new(&host, HostProcess::parse(&own).unwrap())
-    }
-
-    /// Makes processes of these numbers, starts, own times and times of children.
-    fn processes(all: &[(i32, u64, u64, u64)]) -> Vec<HostProcess> {
+        let own = HostProcess::parse(&own).unwrap();
         let make = |&(number, start, own_ticks, children_ticks)| HostProcess {
             number,
             start,
@@ -121,36 +120,37 @@ mod tests {
             children_ticks,
             ..HostProcess::default()
         };
-        all.iter().map(make).collect()
+        let all: Vec<HostProcess> = all.iter().map(make).chain([own]).collect();
+        ProcessorTimes::new(&host, own, &all)
     }
 
     #[test]
     fn only_what_others_used_counts() {
         let second = Duration::from_secs(1);
-        let before = times(1000, 0, 100);
-        let there = processes(&[(1, 1, 5, 50), (7, 3, 10, 20)]);
+        let before = times(1000, 0, 100, &[(1, 1, 5, 50), (7, 3, 10, 20)]);
         let disturbed = "disturbed: other processes used 50 % of this host's processors";
         let unclear = "unclear: processes that came or went used 50 % of this host's processors";
-        for (after, now, expected) in [
+        for (busy, stolen, children, now, expected) in [
             // Two processors were busy for a second, all by our children.
-            (times(1200, 0, 300), (7, 3, 10, 20), None),
+            (1200, 0, 300, (7, 3, 10, 20), None),
             // Half of that by one that was there before, by its children, or on another machine.
-            (times(1200, 0, 200), (7, 3, 110, 20), Some(disturbed)),
-            (times(1200, 0, 200), (7, 3, 10, 120), Some(disturbed)),
-            (times(1100, 100, 200), (7, 3, 10, 20), Some(disturbed)),
+            (1200, 0, 200, (7, 3, 110, 20), Some(disturbed)),
+            (1200, 0, 200, (7, 3, 10, 120), Some(disturbed)),
+            (1100, 100, 200, (7, 3, 10, 20), Some(disturbed)),
             // By processes that a batch system or a service may have had: their time is with nobody, with one that has come, with
             // one that has the number of one before, or with the first process of the system.
-            (times(1200, 0, 200), (7, 3, 10, 20), Some(unclear)),
-            (times(1200, 0, 200), (9, 8, 50, 50), Some(unclear)),
-            (times(1200, 0, 200), (7, 9, 5, 100), Some(unclear)),
-            (times(1200, 0, 200), (1, 1, 5, 150), Some(unclear)),
+            (1200, 0, 200, (7, 3, 10, 20), Some(unclear)),
+            (1200, 0, 200, (9, 8, 50, 50), Some(unclear)),
+            (1200, 0, 200, (7, 9, 5, 100), Some(unclear)),
+            (1200, 0, 200, (1, 1, 5, 150), Some(unclear)),
         ] {
-            let told = after.describe_others(&before, second, &there, || processes(&[now]));
-            assert_eq!(told.as_deref(), expected, "{after:?} {now:?}");
+            let after = times(busy, stolen, children, &[now]);
+            let told = after.describe_others(&before, second);
+            assert_eq!(told.as_deref(), expected, "{after:?}");
         }
         // Within a moment the system counts too coarsely.
-        let moment = times(1005, 0, 100);
-        let told = moment.describe_others(&before, Duration::from_millis(50), &there, Vec::new);
+        let moment = times(1005, 0, 100, &[]);
+        let told = moment.describe_others(&before, Duration::from_millis(50));
         assert_eq!(told, None);
     }
 }

@@ -27,17 +27,13 @@ pub(crate) enum ResultRule {
 impl ResultRule {
     pub fn new(raw: &RawResult) -> Result<Self, String> {
         let rule = match (&raw.json, &raw.regex) {
-            (Some(JsonPlaces::Keys(keys)), None) => Self::Json(
-                keys.iter()
-                    .map(|key| (name_place(key), key.clone()))
-                    .collect(),
-            ),
-            (Some(JsonPlaces::Places(places)), None) => Self::Json(
-                places
-                    .iter()
-                    .map(|(name, place)| (name.clone(), place.clone()))
-                    .collect(),
-            ),
+            (Some(JsonPlaces::Keys(keys)), None) => {
+                let places = keys.iter().map(|key| (name_place(key), key.clone()));
+                Self::Json(places.collect())
+            }
+            (Some(JsonPlaces::Places(places)), None) => {
+                Self::Json(places.clone().into_iter().collect())
+            }
             (None, Some(text)) => {
                 let mut builder = RegexBuilder::new(text);
                 // `^` and `$` are the ends of a line, whatever ends it.

@@ -1,8 +1,7 @@
 //! The lines of `points.jsonl`.
 
 use isochron_hierarchy::printable::escape;
-use serde::de::Error;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use crate::point::{Parameters, is_fingerprint};
 use crate::reading::Values;
@@ -14,12 +13,11 @@ pub(crate) const SCHEMA: u32 = 1;
 pub(crate) const UNCLEAR: &str = "unclear: ";
 
 /// A repetition that has ended: one run of a contender at a point.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Repetition {
     /// Version of the line.
     #[cfg_attr(feature = "schemars", schemars(extend("const" = 1)))]
-    #[serde(deserialize_with = "read_version")]
     pub schema: u32,
     /// Name of the campaign.
     pub campaign: String,
@@ -66,24 +64,15 @@ pub struct Repetition {
     pub environment: String,
 }
 
-/// Reads the version, which stands before all that depends on it.
-fn read_version<'de, D: Deserializer<'de>>(input: D) -> Result<u32, D::Error> {
-    match u32::deserialize(input)? {
-        SCHEMA => Ok(SCHEMA),
-        other => Err(Error::custom(format!(
-            "it has version {other} of the format, and this program reads version {SCHEMA}"
-        ))),
-    }
-}
-
 /// The end of a repetition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
     /// The program succeeded, and has printed its results.
     Done,
     /// The program failed or printed no results.
+    #[default]
     Failed,
     /// The program exceeded its time limit and was killed.
     TimedOut,
@@ -101,6 +90,12 @@ impl Repetition {
             let reason = error.split(" at line ").next().unwrap_or_default();
             format!("is no repetition of a campaign: {reason}")
         })?;
+        if read.schema != SCHEMA {
+            let other = read.schema;
+            return Err(format!(
+                "has version {other} of the format, and this program reads version {SCHEMA}"
+            ));
+        }
         for name in read.document.iter().chain([&read.environment]) {
             if !is_fingerprint(name) {
                 return Err(format!("`{}` is no fingerprint", escape(name)));

@@ -1,17 +1,17 @@
 //! What a campaign runs: a pure function of what it has run.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
 use crate::file::{Campaign, Goal};
-use crate::history::{Cell, History, is_final};
-use crate::point::{Parameter, Parameters};
+use crate::history::{Cell, History, Known, is_final, know};
+use crate::point::Parameters;
 use crate::reading::Values;
 use crate::statistics::MedianInterval;
 
-/// Failed rounds in a row after which a contender is given up at a point.
-const MOST_FAILURES: usize = 2;
+/// Failed rounds in a row after which a contender is given up at a point, or all rounds if they are fewer.
+const MOST_FAILURES: u32 = 2;
 
 /// The reason why a point is measured no more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,14 +30,6 @@ pub enum PointEnd {
     NotMeasured,
 }
 
-/// A name in the expressions of a goal: a parameter, or a contender with its values.
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Known<'r> {
-    Parameter(&'r Parameter),
-    Values(Values),
-}
-
 /// A repetition to run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Task {
@@ -48,37 +40,20 @@ pub(crate) struct Task {
 }
 
 impl Campaign {
-    /// Lists the trials of tuned values, which come before the rounds.
-    pub(crate) fn list_trials(&self, history: &History) -> Vec<Task> {
-        self.cells()
-            .filter(|&cell| history.find_chosen(cell).is_none())
-            .flat_map(|cell| self.list_trials_of(cell))
-            .collect()
-    }
-
-    fn list_trials_of(&self, cell: Cell) -> Vec<Task> {
-        if self.contender_of(cell).tune.is_empty() {
+    /// Lists the trials of tuned values that a contender lacks at a point, which come before the rounds; none once these have
+    /// begun. Each is run once, since no point has a value yet.
+    pub(crate) fn list_trials(&self, history: &History, cell: Cell) -> Vec<Task> {
+        if self.contender_of(cell).tune.is_empty() || history.find_chosen(cell).is_some() {
             return Vec::new();
         }
-        self.list_tunings(cell)
-            .into_iter()
-            .map(|tuned| Task {
-                cell,
-                round: None,
-                tuned,
-            })
-            .collect()
-    }
-
-    /// Returns the number of trials of tuned values that a contender lacks at a point; none once its rounds have begun.
-    pub(crate) fn count_trials_left(&self, history: &History, cell: Cell) -> usize {
-        if history.find_chosen(cell).is_some() {
-            return 0;
-        }
-        let trials = self.list_trials_of(cell).into_iter();
+        let trials = self.list_tunings(cell).into_iter().map(|tuned| Task {
+            cell,
+            round: None,
+            tuned,
+        });
         trials
-            .filter(|task| self.needs_attempt(history, task))
-            .count()
+            .filter(|trial| history.attempts_of(trial).is_empty())
+            .collect()
     }
 
     /// Lists the repetitions of a round in their order, by the rounds before it. Every contender runs every point once, unless
@@ -112,24 +87,25 @@ impl Campaign {
 
     /// Returns `true` if a task needs another attempt.
     pub(crate) fn needs_attempt(&self, history: &History, task: &Task) -> bool {
-        !is_final(history.attempts_of(task), self.repeat.again)
+        let again = task.round.map_or(0, |_| self.repeat.again);
+        !is_final(history.attempts_of(task), again)
     }
 
     /// Returns `true` if a contender is given up at a point before a round: it has failed in rounds in a row, or none of its
     /// tuned values works.
     pub(crate) fn is_given_up(&self, history: &History, cell: Cell, round: u32) -> bool {
         let contender = self.contender_of(cell);
-        let may_be_tuned = contender.tune.is_empty() || self.count_trials_left(history, cell) > 0;
+        let may_be_tuned = contender.tune.is_empty() || !self.list_trials(history, cell).is_empty();
         if !may_be_tuned && history.find_best(self, cell).is_none() {
             return true;
         }
-        let failed: Vec<u32> = history
-            .list_counted(cell, round)
-            .filter_map(|(round, counted)| (!counted.is_done()).then_some(round))
-            .collect();
+        let most = MOST_FAILURES.min(self.repeat.max);
+        let mut failed = 0;
         // Once given up, a contender stays so.
-        let mut in_a_row = failed.windows(MOST_FAILURES);
-        in_a_row.any(|rounds| rounds[MOST_FAILURES - 1] - rounds[0] < MOST_FAILURES as u32)
+        history.list_counted(cell, round).any(|(_, counted)| {
+            failed = if counted.is_done() { 0 } else { failed + 1 };
+            failed == most
+        })
     }
 
     /// Returns the reason why a point is not measured in a round; `None` if it is.
@@ -249,12 +225,9 @@ impl Campaign {
             .flat_map(|cell| history.list_counted(cell, round))
             .map(|(round, _)| round)
             .collect();
+        let no_values = Values::new();
         let figures = rounds.into_iter().filter_map(|round| {
-            let mut known: BTreeMap<&str, Known<'_>> = self.points[point]
-                .parameters
-                .iter()
-                .map(|(name, value)| (name.as_str(), Known::Parameter(value)))
-                .collect();
+            let mut known = know(&self.points[point].parameters, &no_values);
             for cell in self.cells_at(point) {
                 let contender = self.contender_of(cell);
                 if let Some(counted) = history.counted(cell, round)

@@ -51,7 +51,7 @@ impl JobScript<'_> {
         let values = context! {
             name => escape(&self.campaign.name),
             job => name_job(&self.campaign.name),
-            options => list_options(self.options),
+            options => self.options.iter().map(|word| quote_option(word)).collect::<Vec<_>>().join(" "),
             nodes => listed.join(" "),
             fewest => nodes.first(),
             file => quote_path(self.file)?,
@@ -74,18 +74,6 @@ fn name_job(campaign: &str) -> String {
         return "campaign".to_owned();
     }
     words.join("-")
-}
-
-/// Lists options of `sbatch` with their values, a line each.
-fn list_options(words: &[String]) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in words {
-        match lines.last_mut() {
-            Some(line) if !word.starts_with('-') => *line += &format!(" {}", quote_option(word)),
-            _ => lines.push(quote_option(word)),
-        }
-    }
-    lines
 }
 
 /// Quotes a word for a line of options, in which only spaces, quotation marks and the sign of comments stand for something.

@@ -11,9 +11,9 @@
 #SBATCH --requeue
 #SBATCH --open-mode=append
 #SBATCH --signal=B:USR1@60
-{%- for option in options %}
-#SBATCH {{ option }}
-{%- endfor %}
+{%- if options %}
+#SBATCH {{ options }}
+{%- endif %}
 
 file={{ file }}
 folder={{ folder }}

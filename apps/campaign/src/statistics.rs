@@ -35,19 +35,19 @@ impl MedianInterval {
             return None;
         }
         let median = times::find_median(&sorted);
-        if confidence >= 1.0 {
-            return Some(Self {
-                median,
-                low: Some(median),
-                high: Some(median),
-                n,
-            });
-        }
-        let rank = find_rank(n, confidence);
+        let [low, high] = if confidence >= 1.0 {
+            [Some(median); 2]
+        } else {
+            let rank = find_rank(n, confidence);
+            [
+                rank.map(|rank| sorted[rank]),
+                rank.map(|rank| sorted[n - 1 - rank]),
+            ]
+        };
         Some(Self {
             median,
-            low: rank.map(|rank| sorted[rank]),
-            high: rank.map(|rank| sorted[n - 1 - rank]),
+            low,
+            high,
             n,
         })
     }

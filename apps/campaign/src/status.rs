@@ -197,15 +197,14 @@ impl Forecast {
             part.most_s += f64::from(most) * time_s.unwrap_or(limit_s);
             if least > 0 {
                 let added_s = time_s.map(|time_s| f64::from(least) * time_s);
-                part.least_s = part
-                    .least_s
-                    .zip(added_s)
-                    .map(|(sum_s, added_s)| sum_s + added_s);
+                part.least_s = [part.least_s, added_s].into_iter().sum();
             }
         }
         for (nodes, part) in &mut parts {
-            let left_s = campaign.repeat.seconds - history.took_on_nodes_s(*nodes);
-            let budget_s = left_s.max(0.0);
+            let Some(seconds) = campaign.repeat.seconds else {
+                continue;
+            };
+            let budget_s = (seconds - history.took_on_nodes_s(*nodes)).max(0.0);
             part.least_s = part.least_s.map(|time_s| time_s.min(budget_s));
             part.most_s = part.most_s.min(budget_s);
         }
@@ -214,17 +213,9 @@ impl Forecast {
 }
 
 impl Campaign {
-    /// Returns the most repetitions that are left of contenders whose documents are kept.
-    pub(crate) fn count_documents_left(&self, history: &History) -> usize {
-        self.cells()
-            .filter(|cell| self.contender_of(*cell).keep)
-            .map(|cell| self.count_left(history, cell).1 as usize)
-            .sum()
-    }
-
     /// Returns the fewest and the most repetitions of a contender at a point that are left.
     fn count_left(&self, history: &History, cell: Cell) -> (u32, u32) {
-        let trials = self.count_trials_left(history, cell) as u32;
+        let trials = self.list_trials(history, cell).len() as u32;
         let (done, whole) = (
             history.rounds_of(cell),
             self.count_rounds(history, cell.point),
@@ -241,7 +232,8 @@ impl Campaign {
 
     /// Returns `true` if the time of the campaign is used up at a point.
     pub(crate) fn is_budget_used(&self, history: &History, point: usize) -> bool {
-        history.took_on_nodes_s(self.points[point].nodes) >= self.repeat.seconds
+        let took_s = history.took_on_nodes_s(self.points[point].nodes);
+        self.repeat.seconds.is_some_and(|seconds| took_s >= seconds)
     }
 
     /// Returns the reason why a point is measured no more; `None` while it is.
@@ -251,7 +243,7 @@ impl Campaign {
         if end.is_some() || !self.is_budget_used(history, point) {
             return end;
         }
-        let is_measured = |cell| history.of_cell(cell).next().is_some();
+        let is_measured = |cell| history.rounds_of(cell) > 0;
         Some(if self.cells_at(point).all(is_measured) {
             PointEnd::Budget
         } else {

@@ -107,6 +107,8 @@ pub enum Verdict {
 
 /// One side of a comparison.
 struct Side {
+    /// Name of the folder.
+    name: String,
     campaign: Campaign,
     /// Numbers of the points by their names.
     points: BTreeMap<String, usize>,
@@ -135,6 +137,7 @@ impl Side {
         let n_environments = counts.len();
         let mut environments = content.read_environments(most.into_iter().collect())?;
         Ok(Self {
+            name: show_path(folder).to_string(),
             environment: environments
                 .pop_first()
                 .map_or(Value::Null, |(_, facts)| facts),
@@ -210,11 +213,12 @@ impl Comparison {
                 compared: new.list_values(&point.id, &contender.name),
             };
             if measured.contains(&(&*contender.name, &*point.id)) {
-                let mut point = ComparedPoint::new(
-                    point.parameters.clone(),
-                    &contender.name,
-                    contender.value.source(),
-                );
+                let mut point = ComparedPoint {
+                    parameters: point.parameters.clone(),
+                    contender: contender.name.clone(),
+                    value_of: contender.value.source().to_owned(),
+                    ..ComparedPoint::default()
+                };
                 let failed = Failed::find(&new.campaign, &new.history, cell);
                 if let Some(failed) = failed.filter(|_| values.compared.is_empty()) {
                     point.verdict = Verdict::Failed;
@@ -227,7 +231,7 @@ impl Comparison {
             let reason = "has no contender and point in common with the baseline";
             return Err(CampaignError::file(compared, reason));
         }
-        let notes = list_notes(baseline, &sides, compared, &new, &measured);
+        let notes = list_notes(&sides, &new, &measured);
         let before = sides.last().map_or(&Value::Null, |side| &side.environment);
         let environment = list_differences(before, &new.environment);
         Ok(Self {
@@ -249,37 +253,23 @@ impl Comparison {
 }
 
 /// Lists what limits a comparison: first what has failed.
-fn list_notes(
-    baseline: &[PathBuf],
-    sides: &[Side],
-    compared: &Path,
-    new: &Side,
-    before: &BTreeSet<(&str, &str)>,
-) -> Vec<String> {
+fn list_notes(sides: &[Side], new: &Side, before: &BTreeSet<(&str, &str)>) -> Vec<String> {
     let mut notes = Vec::new();
-    let folders = baseline.iter().map(PathBuf::as_path).chain([compared]);
-    let all = || folders.clone().zip(sides.iter().chain([new]));
-    for (folder, side) in all() {
+    let all = sides.iter().chain([new]);
+    for side in all.clone() {
         let cells = side.campaign.cells();
         let failed = cells.filter_map(|cell| Failed::find(&side.campaign, &side.history, cell));
         // The last failure of each contender.
         let failed: BTreeMap<_, _> = failed.map(|it| (it.contender.clone(), it)).collect();
         notes.extend(failed.into_iter().map(|(contender, it)| {
-            format!(
-                "`{contender}` has failed in {}: {}",
-                show_path(folder),
-                it.reason
-            )
+            format!("`{contender}` has failed in {}: {}", side.name, it.reason)
         }));
     }
-    for (folder, side) in all() {
-        if side.n_environments > 1 {
-            notes.push(format!(
-                "{} has {} environments: its report tells how they differ",
-                show_path(folder),
-                side.n_environments
-            ));
-        }
+    for side in all.filter(|side| side.n_environments > 1) {
+        let (name, number) = (&side.name, side.n_environments);
+        notes.push(format!(
+            "{name} has {number} environments: its report tells how they differ"
+        ));
     }
     for contender in &new.campaign.contenders {
         let name = &contender.name;
@@ -300,9 +290,8 @@ fn list_notes(
         }
     }
     let now: BTreeSet<_> = new.list_measured().collect();
-    let (there, here) = ("the baseline".to_owned(), show_path(compared));
-    for (has, lacks, of, lacking) in [(before, &now, &there, &here), (&now, before, &here, &there)]
-    {
+    let (there, here) = ("the baseline", &*new.name);
+    for (has, lacks, of, lacking) in [(before, &now, there, here), (&now, before, here, there)] {
         let mut lost: BTreeMap<&str, usize> = BTreeMap::new();
         for (contender, _) in has.difference(lacks) {
             *lost.entry(contender).or_default() += 1;
@@ -312,17 +301,6 @@ fn list_notes(
         }));
     }
     notes
-}
-
-impl ComparedPoint {
-    fn new(parameters: Parameters, contender: &str, value_of: &str) -> Self {
-        Self {
-            parameters,
-            contender: contender.to_owned(),
-            value_of: value_of.to_owned(),
-            ..Self::default()
-        }
-    }
 }
 
 /// Judges all points together.

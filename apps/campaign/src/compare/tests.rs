@@ -48,11 +48,7 @@ fn judge_simulated(points: usize, change: f64, rng: &mut Rng) -> Vec<ComparedPoi
                 baseline: vec![baseline],
                 compared,
             };
-            (
-                ComparedPoint::new(Parameters::new(), "one", "wall_s"),
-                values,
-                Better::Less,
-            )
+            (ComparedPoint::default(), values, Better::Less)
         });
     judge_all(pairs.collect())
 }
@@ -106,12 +102,7 @@ fn quiet_campaigns_have_verdicts() {
             baseline: vec![baseline],
             compared,
         };
-        judge_all(vec![(
-            ComparedPoint::new(Parameters::new(), "one", "v"),
-            values,
-            better,
-        )])
-        .remove(0)
+        judge_all(vec![(ComparedPoint::default(), values, better)]).remove(0)
     };
     let quiet = |level: f64| -> Vec<f64> {
         (0..8)
@@ -165,12 +156,7 @@ fn an_outlier_among_baselines_does_not_poison_the_comparison() {
         ],
         compared: quiet(1.002),
     };
-    let point = judge_all(vec![(
-        ComparedPoint::new(Parameters::new(), "one", "v"),
-        values,
-        Better::Less,
-    )])
-    .remove(0);
+    let point = judge_all(vec![(ComparedPoint::default(), values, Better::Less)]).remove(0);
     assert!((point.ratio.unwrap() - 1.0).abs() < 0.005, "{point:?}");
     assert_ne!(point.verdict, Verdict::Faster);
 }
@@ -195,11 +181,7 @@ fn equal_programs_of_two_speeds_or_a_coarse_clock_are_seldom_told_apart() {
                         baseline: vec![baseline],
                         compared,
                     };
-                    (
-                        ComparedPoint::new(Parameters::new(), "one", "wall_s"),
-                        values,
-                        Better::Less,
-                    )
+                    (ComparedPoint::default(), values, Better::Less)
                 });
                 let judged = judge_all(points.collect());
                 count(&judged, Verdict::Faster) + count(&judged, Verdict::Slower) > 0
@@ -222,11 +204,7 @@ fn too_few_rounds_bear_no_verdict() {
             baseline: vec![vec![1.0; rounds]],
             compared: vec![1.4; rounds],
         };
-        let point = (
-            ComparedPoint::new(Parameters::new(), "one", "wall_s"),
-            values,
-            Better::Less,
-        );
+        let point = (ComparedPoint::default(), values, Better::Less);
         assert_eq!(judge_all(vec![point])[0].verdict, verdict, "{rounds}");
     }
 }
@@ -243,7 +221,7 @@ fn many_points_that_are_clearly_slower_are_told_with_six_rounds() {
             baseline: vec![side(1.0)],
             compared: side(3.0),
         };
-        let point = ComparedPoint::new(Parameters::new(), "one", "wall_s");
+        let point = ComparedPoint::default();
         (point, values, Better::Less)
     });
     let judged = judge_all(pairs.collect());

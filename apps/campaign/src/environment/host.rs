@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use isochron_devices::internal::cpu_quota_cores;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::gpus::Gpus;
 
@@ -14,11 +14,11 @@ const KERNEL_OPTIONS: &str = "amd_pstate cpufreq cpuidle default_hugepagesz huge
                               isolcpus mitigations nohz processor.max_cstate transparent_hugepage";
 
 /// Describes this host.
-pub(super) fn describe_this_host() -> Map<String, Value> {
+pub(super) fn describe_this_host() -> Value {
     let root = Path::new("/");
     let mut facts = HostFiles { root }.describe();
-    facts.insert("host".to_owned(), host_name().into());
-    facts.insert("gpus".to_owned(), Gpus::open().describe());
+    facts["host"] = host_name().into();
+    facts["gpus"] = Gpus::open().describe();
     facts["cpu"]["quota_cores"] = cpu_quota_cores().into();
     facts
 }
@@ -101,34 +101,20 @@ impl HostFiles<'_> {
         Value::Object(described.collect())
     }
 
-    fn describe(&self) -> Map<String, Value> {
+    fn describe(&self) -> Value {
         let group = self.read("proc/self/cgroup");
         let group = group.as_deref().and_then(|line| line.strip_prefix("0::/"));
         let group = format!("sys/fs/cgroup/{}", group.unwrap_or_default());
-        let facts = [
-            ("cpu", self.describe_cpu()),
-            ("numa", self.describe_numa()),
-            ("memory", self.read_field("proc/meminfo", "MemTotal").into()),
-            (
-                "memory_limit",
-                self.read(&format!("{group}/memory.max")).into(),
-            ),
-            (
-                "huge_pages",
-                self.read("sys/kernel/mm/transparent_hugepage/enabled")
-                    .into(),
-            ),
-            ("kernel", self.read("proc/sys/kernel/osrelease").into()),
-            ("kernel_options", self.read_kernel_options().into()),
-            (
-                "system",
-                self.read_field("etc/os-release", "PRETTY_NAME").into(),
-            ),
-        ];
-        facts
-            .map(|(name, fact)| (name.to_owned(), fact))
-            .into_iter()
-            .collect()
+        json!({
+            "cpu": self.describe_cpu(),
+            "numa": self.describe_numa(),
+            "memory": self.read_field("proc/meminfo", "MemTotal"),
+            "memory_limit": self.read(&format!("{group}/memory.max")),
+            "huge_pages": self.read("sys/kernel/mm/transparent_hugepage/enabled"),
+            "kernel": self.read("proc/sys/kernel/osrelease"),
+            "kernel_options": self.read_kernel_options(),
+            "system": self.read_field("etc/os-release", "PRETTY_NAME"),
+        })
     }
 }
 
@@ -182,7 +168,7 @@ mod tests {
             fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(file, content).unwrap();
         }
-        let facts = Value::Object(HostFiles { root: root.path() }.describe());
+        let facts = HostFiles { root: root.path() }.describe();
         assert_eq!(facts["cpu"]["model"], "A CPU");
         assert_eq!(facts["cpu"]["microcode"], "0x2b");
         assert_eq!(

@@ -6,7 +6,6 @@ mod others;
 use std::collections::BTreeSet;
 use std::env;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
@@ -20,7 +19,7 @@ use self::others::OtherHosts;
 pub use self::others::describe_host;
 pub(crate) use self::others::{find_reference, list_failed_launchers, list_unlike_hosts};
 use crate::file::Campaign;
-use crate::point::{fingerprint, to_hex};
+use crate::point::to_hex;
 
 /// Starts of the names of variables that change how programs run.
 const VARIABLES: &str = "BLIS_ CRAY_ CUBLAS_ CUDA_ DOTNET_ FI_ GLIBC_TUNABLES GODEBUG GOGC GOMAXPROCS GOMEMLIMIT GOMP_ GPU_ HIP_ \
@@ -38,34 +37,22 @@ const LIBRARIES: &str = "blas mkl blis mpi cuda cublas ucx fabric omp";
 /// Largest file whose content is part of its fingerprint, in bytes. Of larger ones, which are data, the size is.
 const LARGEST: u64 = 256 << 20;
 
-/// An environment with its name.
-#[derive(Debug, Clone)]
-pub(crate) struct Environment {
-    /// Fingerprint of the facts.
-    pub name: String,
-    pub facts: Value,
-}
-
-impl Environment {
-    /// Describes this host and the programs of a campaign, and the hosts on which its launchers start a `describer`, a command
-    /// that calls [`describe_host`]. `folder` is the campaign's.
-    pub fn read(
-        campaign: &Campaign,
-        folder: &Path,
-        describer: &[String],
-        stop: &AtomicBool,
-    ) -> Self {
-        let others = OtherHosts::find(campaign, folder, describer, stop);
-        let mut facts = describe_this_host();
-        facts.extend(others.compare(&host_name()));
-        facts.insert("variables".to_owned(), read_variables());
-        facts.insert("programs".to_owned(), read_programs(campaign));
-        let facts = Value::Object(facts);
-        Self {
-            name: fingerprint(&facts),
-            facts,
-        }
+/// Describes this host and the programs of a campaign, and the hosts on which its launchers start a `describer`, a command that
+/// calls [`describe_host`]. `folder` is the campaign's.
+pub(crate) fn describe_environment(
+    campaign: &Campaign,
+    folder: &Path,
+    describer: &[String],
+    stop: &AtomicBool,
+) -> Value {
+    let others = OtherHosts::find(campaign, folder, describer, stop);
+    let mut facts = describe_this_host();
+    facts["variables"] = read_variables();
+    facts["programs"] = read_programs(campaign);
+    for (name, fact) in others.compare(&host_name()) {
+        facts[name] = fact;
     }
+    facts
 }
 
 fn read_variables() -> Value {
@@ -119,17 +106,7 @@ fn hash_file(path: &Path) -> Option<String> {
     if size > LARGEST {
         return Some(format!("{size} bytes"));
     }
-    let mut hash = Sha256::new();
-    let mut file = fs::File::open(path).ok()?;
-    let mut buffer = vec![0; 1 << 20];
-    loop {
-        match io::Read::read(&mut file, &mut buffer) {
-            Ok(0) => return Some(to_hex(&hash.finalize())),
-            Ok(read) => hash.update(&buffer[..read]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return None,
-        }
-    }
+    Some(to_hex(&Sha256::digest(fs::read(path).ok()?)))
 }
 
 /// Returns the MPI, BLAS and CUDA libraries that the loader takes for a program.
@@ -170,37 +147,29 @@ fn print_of(program: &str, arguments: &[&str]) -> Option<String> {
 
 /// Lists the places in which two descriptions of environments differ, each with both values.
 pub(crate) fn list_differences(first: &Value, second: &Value) -> Vec<(String, Value, Value)> {
-    let mut differences = Vec::new();
-    add_differences("", first, second, &mut differences);
-    differences
-}
-
-fn add_differences(
-    place: &str,
-    first: &Value,
-    second: &Value,
-    differences: &mut Vec<(String, Value, Value)>,
-) {
     let no_members = Map::new();
-    match (first, second) {
-        (Value::Object(_), Value::Object(_) | Value::Null) | (Value::Null, Value::Object(_)) => {
-            let [left, right] =
-                [first, second].map(|value| value.as_object().unwrap_or(&no_members));
-            let names: BTreeSet<&String> = left.keys().chain(right.keys()).collect();
-            for name in names {
-                let member = if place.is_empty() {
-                    name.clone()
-                } else {
-                    format!("{place} {name}")
-                };
-                let [one, other] =
-                    [left, right].map(|members| members.get(name).unwrap_or(&Value::Null));
-                add_differences(&member, one, other, differences);
-            }
-        }
-        _ if first != second => differences.push((place.to_owned(), first.clone(), second.clone())),
-        _ => {}
+    let [left, right] = [first, second].map(|value| match value {
+        Value::Object(members) => Some(members),
+        Value::Null => Some(&no_members),
+        _ => None,
+    });
+    let (Some(left), Some(right)) = (left, right) else {
+        let differs = first != second;
+        return differs
+            .then(|| (String::new(), first.clone(), second.clone()))
+            .into_iter()
+            .collect();
+    };
+    let names: BTreeSet<&String> = left.keys().chain(right.keys()).collect();
+    let mut differences = Vec::new();
+    for name in names {
+        let [one, other] = [left, right].map(|members| members.get(name).unwrap_or(&Value::Null));
+        let within = list_differences(one, other).into_iter();
+        differences.extend(within.map(|(place, one, other)| {
+            (format!("{name} {place}").trim_end().to_owned(), one, other)
+        }));
     }
+    differences
 }
 
 /// Formats a fact for readers.

@@ -52,7 +52,7 @@ pub fn describe_host(folder: &Path) -> String {
         .open(lock)
         .is_ok()
     {
-        let facts = Value::Object(describe_this_host()).to_string();
+        let facts = describe_this_host().to_string();
         let _ = replace_file(&file, facts.as_bytes());
     }
     format!("{MARK}{name}")
@@ -92,11 +92,14 @@ impl OtherHosts {
         if describer.is_empty() {
             return found;
         }
-        let launchers = campaign
+        let mut launchers: BTreeMap<String, CommandLine> = BTreeMap::new();
+        let lines = campaign
             .cells()
-            .filter_map(|cell| campaign.first_launcher(cell));
-        let launchers: BTreeMap<String, CommandLine> =
-            launchers.map(|line| (line.describe(), line)).collect();
+            .filter_map(|cell| campaign.first_command(cell));
+        for mut line in lines.filter(|line| line.launcher > 0) {
+            line.words.truncate(line.launcher);
+            launchers.insert(line.describe(), line);
+        }
         let start = Instant::now();
         let own = folder.join(HOSTS);
         // A killed engine leaves its folder, whose facts may be old.

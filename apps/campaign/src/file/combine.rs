@@ -1,6 +1,6 @@
 //! Combinations of lists of values.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::point::{Parameter, Parameters, describe_parameters};
 
@@ -15,35 +15,21 @@ pub(super) fn combine_all<'l>(
         .into_iter()
         .try_fold(vec![Parameters::new()], |combined, (name, values)| {
             let size = combined.len().saturating_mul(values.len());
-            (size <= MOST).then(|| {
-                combined
-                    .iter()
-                    .flat_map(|parameters| {
-                        values
-                            .iter()
-                            .map(move |value| with(parameters, name, value))
-                    })
-                    .collect()
-            })
+            let with = |parameters: &Parameters, value: &Parameter| {
+                let mut parameters = parameters.clone();
+                parameters.insert(name.clone(), value.clone());
+                parameters
+            };
+            let combined = combined.iter();
+            let combined = combined.flat_map(|it| values.iter().map(move |value| with(it, value)));
+            (size <= MOST).then(|| combined.collect())
         })
 }
 
-fn with(parameters: &Parameters, name: &str, value: &Parameter) -> Parameters {
-    let mut parameters = parameters.clone();
-    parameters.insert(name.to_owned(), value.clone());
-    parameters
-}
-
-/// Returns the rows of lists of equal length: the first values together, the second ones, and so on.
-pub(super) fn list_rows(lists: &BTreeMap<&str, &[Parameter]>) -> Vec<Parameters> {
-    let length = lists.values().map(|values| values.len()).max().unwrap_or(0);
-    (0..length)
-        .map(|row| {
-            let values = lists.iter();
-            let values = values
-                .filter_map(|(name, values)| Some(((*name).to_owned(), values.get(row)?.clone())));
-            values.collect()
-        })
+/// Returns parameters with those of another set.
+pub(super) fn merge(one: &Parameters, other: &Parameters) -> Parameters {
+    let both = one.iter().chain(other);
+    both.map(|(name, value)| (name.clone(), value.clone()))
         .collect()
 }
 
@@ -53,52 +39,35 @@ pub(super) fn list_rows(lists: &BTreeMap<&str, &[Parameter]>) -> Vec<Parameters>
 /// # Errors
 /// A row or a point that is left alone, or more than [`MOST`] points.
 pub(super) fn join(points: &[Parameters], rows: &[Parameters]) -> Result<Vec<Parameters>, String> {
-    let common: Vec<&String> = match (points.first(), rows.first()) {
-        (Some(point), Some(row)) => point
-            .keys()
-            .filter(|name| row.contains_key(*name))
-            .collect(),
-        _ => Vec::new(),
-    };
+    let has =
+        |all: &[Parameters], name: &String| all.first().is_some_and(|it| it.contains_key(name));
     // Values of one kind that are written alike are equal.
     let key = |parameters: &Parameters| {
-        format!(
-            "{:?}",
-            common
-                .iter()
-                .map(|name| &parameters[*name])
-                .collect::<Vec<_>>()
-        )
+        let common = parameters.iter();
+        let common = common.filter(|(name, _)| has(points, name) && has(rows, name));
+        format!("{:?}", common.collect::<Vec<_>>())
     };
-    let keys: Vec<String> = points.iter().map(key).collect();
-    let of_points: BTreeSet<&String> = keys.iter().collect();
-    let mut groups: BTreeMap<String, Vec<&Parameters>> = BTreeMap::new();
+    let mut groups: BTreeMap<String, (Vec<&Parameters>, bool)> = BTreeMap::new();
     for row in rows {
-        let key = key(row);
-        if !of_points.contains(&key) {
-            let row = describe_parameters(row);
-            return Err(format!(
-                "no point has {row}, which a row of this [[zip]] has"
-            ));
+        groups.entry(key(row)).or_default().0.push(row);
+    }
+    let mut joined = Vec::new();
+    for point in points {
+        let Some((rows, has_point)) = groups.get_mut(&key(point)) else {
+            let point = describe_parameters(point);
+            return Err(format!("no row of this [[zip]] has {point}"));
+        };
+        *has_point = true;
+        if joined.len() + rows.len() > MOST {
+            return Err(format!("this [[zip]] makes more than {MOST} points"));
         }
-        groups.entry(key).or_default().push(row);
+        joined.extend(rows.iter().map(|row| merge(point, row)));
     }
-    if let Some(alone) = keys.iter().position(|key| !groups.contains_key(key)) {
-        let point = describe_parameters(&points[alone]);
-        return Err(format!("no row of this [[zip]] has {point}"));
+    if let Some((rows, _)) = groups.values().find(|(_, has_point)| !has_point) {
+        let row = describe_parameters(rows[0]);
+        return Err(format!(
+            "no point has {row}, which a row of this [[zip]] has"
+        ));
     }
-    if keys.iter().map(|key| groups[key].len()).sum::<usize>() > MOST {
-        return Err(format!("this [[zip]] makes more than {MOST} points"));
-    }
-    let pairs = points
-        .iter()
-        .zip(&keys)
-        .flat_map(|(point, key)| groups[key].iter().map(move |row| (point, row)));
-    Ok(pairs
-        .map(|(point, row)| {
-            let both = point.iter().chain(row.iter());
-            both.map(|(name, value)| (name.clone(), value.clone()))
-                .collect()
-        })
-        .collect())
+    Ok(joined)
 }

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -78,6 +79,8 @@ pub struct Contender {
     pub limit_s: f64,
     /// `true` if the JSON document of each repetition is kept.
     pub keep: bool,
+    /// Numbers as the file writes them, by their bits.
+    pub(crate) numbers: Arc<BTreeMap<u64, String>>,
     /// Fingerprint of everything that decides what is measured.
     pub(crate) definition: String,
 }
@@ -102,6 +105,7 @@ pub enum Better {
 
 /// The number of repetitions.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Repeat {
     /// Fewest rounds.
@@ -112,9 +116,9 @@ pub struct Repeat {
     pub precision: f64,
     /// Confidence of the interval. Exact values have a confidence of 1.
     pub confidence: f64,
-    /// Seconds of all repetitions together, after which the campaign ends: of those of each number of nodes if the file says
-    /// how many nodes points need.
-    pub seconds: f64,
+    /// Seconds of all repetitions together, after which the campaign ends, or of those of each number of nodes; `None` without a
+    /// limit.
+    pub seconds: Option<f64>,
     /// Most repetitions of a repetition that was disturbed.
     pub again: u32,
     /// `true` if values are the same in every repetition: there is one round.
@@ -128,7 +132,7 @@ impl Default for Repeat {
             max: 15,
             precision: 0.025,
             confidence: 0.95,
-            seconds: f64::INFINITY,
+            seconds: None,
             again: 2,
             exact: false,
         }
@@ -157,24 +161,30 @@ impl Campaign {
     /// # Errors
     /// [`CampaignError::File`] if it cannot be read, [`CampaignError::Line`] for a mistake in it.
     pub fn read(path: &Path) -> Result<Self, CampaignError> {
-        let text = fs::read_to_string(path).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => {
-                CampaignError::file(path, "is not there: name a campaign file, in TOML")
-            }
-            ErrorKind::IsADirectory => {
-                CampaignError::file(path, "is a folder: name a campaign file, in TOML")
-            }
-            ErrorKind::InvalidData => {
-                CampaignError::file(path, "is no text: name a campaign file, in TOML")
-            }
-            _ => CampaignError::file(path, format!("cannot be read: {error}")),
+        Self::read_as(path, false)
+    }
+
+    /// Reads the copy of a campaign file, which may be older than a rule of this program: that decides only what may be begun.
+    pub(crate) fn read_copy(path: &Path) -> Result<Self, CampaignError> {
+        Self::read_as(path, true)
+    }
+
+    fn read_as(path: &Path, is_copy: bool) -> Result<Self, CampaignError> {
+        let text = fs::read_to_string(path).map_err(|error| {
+            let reason = match error.kind() {
+                ErrorKind::NotFound => "is not there",
+                ErrorKind::IsADirectory => "is a folder",
+                ErrorKind::InvalidData => "is no text",
+                _ => return CampaignError::file(path, format!("cannot be read: {error}")),
+            };
+            CampaignError::file(path, format!("{reason}: name a campaign file, in TOML"))
         })?;
         let folder = path
             .parent()
             .filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new("."));
         let folder = fs::canonicalize(folder).map_err(|error| CampaignError::file(path, error))?;
-        Self::parse(&text, folder).map_err(|mistake| CampaignError::Line {
+        Self::parse(&text, folder, is_copy).map_err(|mistake| CampaignError::Line {
             path: path.to_path_buf(),
             line: 1 + text
                 .get(..mistake.at)
@@ -228,47 +238,32 @@ impl Contender {
         parameters: &Parameters,
         tuned: &Parameters,
     ) -> Result<CommandLine, String> {
-        self.fill(
-            [self.launch.as_ref(), Some(&self.command)],
-            parameters,
-            tuned,
-        )
-    }
-
-    /// Returns the words of the launcher alone, which may be none.
-    ///
-    /// # Errors
-    /// As [`make_command`](Self::make_command).
-    pub(crate) fn make_launcher(
-        &self,
-        parameters: &Parameters,
-        tuned: &Parameters,
-    ) -> Result<CommandLine, String> {
-        self.fill([self.launch.as_ref(), None], parameters, tuned)
-    }
-
-    fn fill(
-        &self,
-        parts: [Option<&Template>; 2],
-        parameters: &Parameters,
-        tuned: &Parameters,
-    ) -> Result<CommandLine, String> {
         let value = |name: &str| {
             if name == FOLDER {
                 return FOLDER_PLACE.to_owned();
             }
             let found = parameters.get(name).or_else(|| tuned.get(name));
-            found.map(ToString::to_string).unwrap_or_default()
+            let written = found.and_then(|it| match it {
+                Parameter::Number(number) => self.numbers.get(&number.to_bits()).cloned(),
+                _ => None,
+            });
+            written
+                .or(found.map(ToString::to_string))
+                .unwrap_or_default()
         };
-        let parts = parts.into_iter().flatten().map(|part| part.fill(&value));
-        let text = parts.collect::<Vec<_>>().join(" ");
-        let words = shlex::split(&text).ok_or_else(|| format!("`{text}` has an open quotation"))?;
+        let split = |text: &str| {
+            shlex::split(text).ok_or_else(|| format!("`{text}` has an open quotation"))
+        };
+        let launcher = self.launch.as_ref().map(|launch| launch.fill(&value) + " ");
+        let launcher = launcher.unwrap_or_default();
+        let text = format!("{launcher}{}", self.command.fill(&value));
         let env = self
             .env
             .iter()
             .map(|(name, text)| (name.clone(), text.fill(&value)));
         Ok(CommandLine {
-            words,
+            words: split(&text)?,
+            launcher: split(&launcher)?.len(),
             env: env.collect(),
             text,
         })
@@ -280,11 +275,7 @@ impl Contender {
         let mut tunings = combine::combine_all(&self.tune).unwrap_or_default();
         if let Some(condition) = &self.tune_when {
             tunings.retain(|tuned| {
-                let names: Parameters = parameters
-                    .iter()
-                    .chain(tuned)
-                    .map(|(name, value)| (name.clone(), value.clone()))
-                    .collect();
+                let names = combine::merge(parameters, tuned);
                 // Checked when the file was read.
                 condition.holds(&names).unwrap_or(false)
             });
@@ -305,6 +296,8 @@ impl Contender {
 pub struct CommandLine {
     /// The program and its arguments.
     pub words: Vec<String>,
+    /// Words of the launcher among them, which come first.
+    pub(crate) launcher: usize,
     /// Variables that it gets besides those of the engine.
     pub env: BTreeMap<String, String>,
     /// The line before it was split.
@@ -313,18 +306,12 @@ pub struct CommandLine {
 
 impl CommandLine {
     /// Returns the line with the folder of results in place of its name.
-    pub(crate) fn locate(self, folder: &Path) -> Self {
+    pub(crate) fn locate(mut self, folder: &Path) -> Self {
         let folder = folder.to_string_lossy();
-        let place = |text: String| text.replace(FOLDER_PLACE, &folder);
-        Self {
-            words: self.words.into_iter().map(place).collect(),
-            env: self
-                .env
-                .into_iter()
-                .map(|(name, text)| (name, place(text)))
-                .collect(),
-            text: self.text,
+        for text in self.words.iter_mut().chain(self.env.values_mut()) {
+            *text = text.replace(FOLDER_PLACE, &folder);
         }
+        self
     }
 
     /// Returns the line as a shell takes it. The folder of results appears as `{folder}` until it is located.

@@ -18,7 +18,8 @@ pub(super) struct RawFile {
     pub about: Option<String>,
     #[serde(default)]
     pub seed: u64,
-    pub nodes: Option<Spanned<RawNodes>>,
+    /// A number, or an expression over parameters.
+    pub nodes: Option<Spanned<Parameter>>,
     #[serde(default)]
     pub exclude: Vec<Spanned<String>>,
     #[serde(default)]
@@ -31,16 +32,6 @@ pub(super) struct RawFile {
     pub repeat: Option<Spanned<Repeat>>,
     #[serde(default)]
     pub goal: Vec<Spanned<RawGoal>>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(
-    untagged,
-    expecting = "expected a number of nodes, or an expression over parameters"
-)]
-pub(super) enum RawNodes {
-    Number(u32),
-    Expression(String),
 }
 
 #[derive(Debug, Deserialize)]

@@ -3,17 +3,18 @@
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use isochron_hierarchy::printable::show_path;
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 use serde::{Deserialize, Serialize};
 
-use super::open_regular;
+use super::{open_regular, read_file};
 use crate::environment::host_name;
 use crate::error::CampaignError;
 use crate::processes::HostProcess;
@@ -83,19 +84,15 @@ impl Claim {
         if self.processes != Self::own().processes {
             return None;
         }
-        let process = i32::try_from(self.holder.process).ok();
-        Some(
-            match process.and_then(Pid::from_raw).map(test_kill_process) {
-                // The number may be that of a later process by now.
-                Some(Ok(())) => {
-                    let process = self.holder.process.to_string();
-                    HostProcess::find_start(&process) != self.started
-                }
-                // A process of another user.
-                Some(Err(Errno::PERM)) => false,
-                _ => true,
-            },
-        )
+        let process = self.holder.process;
+        // The number may be that of a later process by now.
+        if let Some(start) = HostProcess::find_start(&process.to_string()) {
+            return Some(Some(start) != self.started);
+        }
+        // Some systems hide the processes of other users.
+        let process = i32::try_from(process).ok().and_then(Pid::from_raw);
+        let is_hidden = process.map(test_kill_process) == Some(Err(Errno::PERM));
+        Some(!is_hidden)
     }
 
     /// Makes a file with this claim; `None` if there is something under its name already.
@@ -115,9 +112,7 @@ impl Claim {
     }
 
     fn read(path: &Path) -> Option<Self> {
-        let mut text = String::new();
-        open_regular(path).ok()?.read_to_string(&mut text).ok()?;
-        serde_json::from_str(&text).ok()
+        serde_json::from_slice(&read_file(path).ok()?).ok()
     }
 }
 
@@ -156,16 +151,16 @@ impl FolderLock {
     /// Checks that this engine still holds the folder.
     ///
     /// # Errors
-    /// [`CampaignError::Changed`].
+    /// [`CampaignError::Write`].
     pub fn check(&self) -> Result<(), CampaignError> {
         let reason = match Claim::read(&self.path) {
             Some(claim) if claim == self.claim => return Ok(()),
             Some(other) => format!("{} has taken this campaign", other.holder),
             None => "this engine's file is gone".to_owned(),
         };
-        Err(CampaignError::Changed {
+        Err(CampaignError::Write {
             path: self.path.clone(),
-            reason,
+            reason: io::Error::other(reason),
         })
     }
 }
@@ -213,8 +208,11 @@ fn replace_gone(folder: &Path, path: &Path, claim: &Claim) -> Result<File, Campa
 
 /// Returns `true` if an engine misses its beats.
 fn is_silent(path: &Path) -> bool {
-    let (start, last) = (Instant::now(), read_beat(path));
-    while start.elapsed() < MISSED * BEAT {
+    let (start, last, most) = (Instant::now(), read_beat(path), MISSED * BEAT);
+    let file = show_path(path);
+    let told = format!("{file}: waiting for a sign of its engine, at most {most:?}\n");
+    let _ = io::stderr().write_all(told.as_bytes());
+    while start.elapsed() < most {
         thread::sleep(BEAT / 4);
         if read_beat(path) != last {
             return false;

@@ -15,6 +15,7 @@ use isochron_hierarchy::printable::show_path;
 pub use lock::Holder;
 use lock::{FolderLock, find_holder};
 use rustix::fs::OFlags;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::environment::host_name;
@@ -26,11 +27,17 @@ use crate::record::Repetition;
 /// Name of the file with a line for each repetition.
 pub const POINTS: &str = "points.jsonl";
 
+/// Name of the folder with the descriptions of environments.
+const ENVIRONMENTS: &str = "env";
+
+/// Beginning of the names of folders for a number of nodes.
+const PART: &str = "nodes-";
+
 /// Name of the folder with the documents that contenders printed.
 const DOCUMENTS: &str = "documents";
 
 /// The beginning of every line.
-const BEGIN: &[u8] = br#"{"schema":"#;
+const BEGIN: &[u8] = br#"{"schema":1,"campaign":""#;
 
 /// Name of the campaign file in the folder.
 pub const FILE: &str = "campaign.toml";
@@ -40,7 +47,7 @@ const NO_FOLDER: &str = "is a file: name a folder for the measurements by --dir"
 
 /// Returns the folder with the points that need this number of nodes.
 pub(crate) fn find_part(folder: &Path, nodes: u32) -> PathBuf {
-    folder.join(format!("nodes-{nodes}"))
+    folder.join(format!("{PART}{nodes}"))
 }
 
 /// Makes the folder of a campaign whose file says how many nodes points need, or takes one that is there.
@@ -65,20 +72,18 @@ pub(crate) fn read_begun(
     if path.exists() && !path.is_dir() {
         return Err(CampaignError::file(path, NO_FOLDER));
     }
-    check_parts(path, campaign)?;
     if !campaign.list_nodes().is_empty() && path.join(POINTS).exists() {
         let reason = "has measurements from before the file said how many nodes points need: name another folder by --dir";
         return Err(CampaignError::file(path, reason));
     }
-    let file = path.join(FILE);
-    if !file.exists() {
-        return Ok(Vec::new());
-    }
-    if read_copy(path).is_none() {
-        check_unused(path, campaign)?;
-    }
-    let repetitions = read_folder(path)?.repetitions;
-    check_definitions(path, campaign, &repetitions)?;
+    check_links(path)?;
+    let content = read_copy(path).map(|before| FolderContent::read(path, before));
+    let (before, repetitions) = content
+        .transpose()?
+        .map_or_else(Default::default, |content| {
+            (Some(content.campaign), content.repetitions)
+        });
+    check_begun(path, campaign, before.as_ref(), &repetitions)?;
     Ok(repetitions)
 }
 
@@ -86,7 +91,24 @@ pub(crate) fn read_begun(
 fn read_copy(folder: &Path) -> Option<Campaign> {
     let path = folder.join(FILE);
     open_regular(&path).ok()?;
-    Campaign::read(&path).ok()
+    Campaign::read_copy(&path).ok()
+}
+
+/// Refuses a folder in which a link takes the place of one of its folders: what is kept there would lie elsewhere.
+fn check_links(folder: &Path) -> Result<(), CampaignError> {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let is_own = name == ENVIRONMENTS
+            || name == DOCUMENTS
+            || name.as_encoded_bytes().starts_with(PART.as_bytes());
+        if is_own && entry.file_type().is_ok_and(|kind| kind.is_symlink()) {
+            return Err(CampaignError::file(
+                &entry.path(),
+                "is no folder of this one, but a link",
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Opens a file of a folder, which may be a stranger's: a link would show or replace a file elsewhere, and a pipe has no end.
@@ -119,42 +141,24 @@ fn make_folder(path: &Path) -> Result<(), CampaignError> {
     })
 }
 
-/// Bytes of the files in a campaign's folder.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct FolderBytes {
-    /// Bytes of all files.
-    pub all: u64,
-    /// Bytes of the repetitions' lines.
-    pub points: u64,
-    /// Bytes of the documents that contenders printed.
-    pub documents: u64,
-}
-
-impl FolderBytes {
-    /// Counts the bytes of a folder, with those within it. Nothing is counted that cannot be read.
-    pub fn read(folder: &Path) -> Self {
-        let mut bytes = Self::default();
-        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-            let Ok(metadata) = entry.metadata() else {
-                continue;
-            };
-            if metadata.is_dir() {
-                let within = Self::read(&entry.path());
-                bytes.all += within.all;
-                bytes.points += within.points;
-                bytes.documents += within.documents;
-                if entry.file_name() == DOCUMENTS {
-                    bytes.documents += within.all;
-                }
-            } else {
-                bytes.all += metadata.len();
-                if entry.file_name() == POINTS {
-                    bytes.points += metadata.len();
-                }
-            }
+/// Counts the bytes of the files in a folder and within its folders: of all, and of lines and documents. Nothing is counted that
+/// cannot be read.
+pub(crate) fn count_bytes(folder: &Path) -> [u64; 2] {
+    let [mut all, mut kept] = [0; 2];
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let kind = entry.file_type();
+        let [own, mut of_repetitions] = if kind.is_ok_and(|kind| kind.is_dir()) {
+            count_bytes(&entry.path())
+        } else {
+            [entry.metadata().map_or(0, |metadata| metadata.len()), 0]
+        };
+        if entry.file_name() == POINTS || entry.file_name() == DOCUMENTS {
+            of_repetitions = own;
         }
-        bytes
+        all += own;
+        kept += of_repetitions;
     }
+    [all, kept]
 }
 
 /// A campaign's folder that this process holds and writes.
@@ -170,7 +174,7 @@ pub(crate) struct CampaignFolder {
 impl CampaignFolder {
     /// Opens or makes the folder of a campaign; returns the repetitions that are there.
     ///
-    /// A last line that was cut off is dropped.
+    /// A last line that was cut off is dropped, and one that lacks its end alone gets it.
     ///
     /// # Errors
     /// [`CampaignError::Held`] if another engine has it; [`CampaignError::File`] if it cannot be used, or holds measurements of
@@ -183,16 +187,21 @@ impl CampaignFolder {
         let path = fs::canonicalize(path).map_err(|error| CampaignError::file(path, error))?;
         let lock = FolderLock::take(&path)?;
         let file = path.join(POINTS);
-        check_parts(&path, campaign)?;
+        check_links(&path)?;
         let (repetitions, length) = read_points(&file)?;
-        check_definitions(&path, campaign, &repetitions)?;
+        check_begun(&path, campaign, read_copy(&path).as_ref(), &repetitions)?;
         let failed = |error: io::Error| CampaignError::Write {
             path: file.clone(),
             reason: error,
         };
         let points = OpenOptions::new().create(true).append(true).open(&file);
-        let points = points.map_err(|error| CampaignError::file(&file, error))?;
-        points.set_len(length).map_err(failed)?;
+        let mut points = points.map_err(|error| CampaignError::file(&file, error))?;
+        let ended = if points.metadata().map_err(failed)?.len() < length {
+            points.write_all(b"\n")
+        } else {
+            points.set_len(length)
+        };
+        ended.map_err(failed)?;
         replace_file(&path.join(FILE), campaign.text.as_bytes())?;
         let folder = Self {
             path,
@@ -206,23 +215,24 @@ impl CampaignFolder {
     /// Checks that the folder is as this engine has left it.
     ///
     /// # Errors
-    /// [`CampaignError::Changed`] if another engine has taken the folder, or its lines were moved, removed or added to. A line
-    /// would be lost, or would follow half of another one.
+    /// [`CampaignError::Write`] if another engine has taken the folder, or its lines were moved, removed or added to. A line would
+    /// be lost, or would follow half of another one.
     pub fn check(&self) -> Result<(), CampaignError> {
         let path = self.path.join(POINTS);
         let reason = match (fs::symlink_metadata(&path), self.points.metadata()) {
-            (Err(error), _) | (_, Err(error)) => error.to_string(),
+            (Err(error), _) | (_, Err(error)) => error,
             (Ok(found), Ok(own)) if (found.dev(), found.ino()) != (own.dev(), own.ino()) => {
-                "is another file than this engine began".to_owned()
+                io::Error::other("is another file than this engine began")
             }
-            (Ok(found), Ok(_)) if found.len() != self.length => format!(
-                "has {} bytes, and this engine has left {}",
-                found.len(),
-                self.length
-            ),
+            (Ok(found), Ok(_)) if found.len() != self.length => {
+                let (there, left) = (found.len(), self.length);
+                io::Error::other(format!(
+                    "has {there} bytes, and this engine has left {left}"
+                ))
+            }
             _ => return self.lock.check(),
         };
-        Err(CampaignError::Changed { path, reason })
+        Err(CampaignError::Write { path, reason })
     }
 
     /// Returns the path of the folder, without links.
@@ -262,21 +272,12 @@ impl CampaignFolder {
         }
     }
 
-    /// Keeps the description of an environment as `env/NAME.json`.
+    /// Keeps the description of an environment as `env/NAME.json`; returns its name.
     ///
     /// # Errors
     /// As [`check`](Self::check); [`CampaignError::Write`].
-    pub fn keep_environment(&self, name: &str, description: &Value) -> Result<(), CampaignError> {
-        self.keep("env", name, &format!("{description:#}\n"))
-    }
-
-    fn keep(&self, folder: &str, name: &str, text: &str) -> Result<(), CampaignError> {
-        self.check()?;
-        let path = self.path.join(folder);
-        match fs::create_dir_all(&path) {
-            Ok(()) => replace_file(&path.join(format!("{name}.json")), text.as_bytes()),
-            Err(reason) => Err(CampaignError::Write { path, reason }),
-        }
+    pub fn keep_environment(&self, facts: &Value) -> Result<String, CampaignError> {
+        self.keep(ENVIRONMENTS, facts, &format!("{facts:#}\n"))
     }
 
     /// Keeps a document that a contender printed, before the line that names it; returns its name.
@@ -284,8 +285,17 @@ impl CampaignFolder {
     /// # Errors
     /// As [`check`](Self::check); [`CampaignError::Write`].
     pub fn keep_document(&self, document: &Value) -> Result<String, CampaignError> {
-        let name = fingerprint(document);
-        self.keep(DOCUMENTS, &name, &document.to_string())?;
+        self.keep(DOCUMENTS, document, &document.to_string())
+    }
+
+    fn keep(&self, folder: &str, document: &Value, text: &str) -> Result<String, CampaignError> {
+        self.check()?;
+        let (path, name) = (self.path.join(folder), fingerprint(document));
+        fs::create_dir_all(&path).map_err(|reason| CampaignError::Write {
+            path: path.clone(),
+            reason,
+        })?;
+        replace_file(&path.join(format!("{name}.json")), text.as_bytes())?;
         Ok(name)
     }
 }
@@ -298,8 +308,16 @@ pub(crate) fn read_document(
     folders: &[PathBuf],
     name: &str,
 ) -> Result<Option<Value>, CampaignError> {
+    read_kept(folders, DOCUMENTS, name)
+}
+
+fn read_kept(
+    folders: &[PathBuf],
+    within: &str,
+    name: &str,
+) -> Result<Option<Value>, CampaignError> {
     for folder in folders {
-        let path = folder.join(DOCUMENTS).join(format!("{name}.json"));
+        let path = folder.join(within).join(format!("{name}.json"));
         match read_file(&path) {
             Ok(bytes) => {
                 let document = serde_json::from_slice(&bytes);
@@ -324,28 +342,44 @@ pub(crate) struct FolderContent {
 }
 
 impl FolderContent {
+    fn read(path: &Path, campaign: Campaign) -> Result<Self, CampaignError> {
+        check_links(path)?;
+        let nodes = campaign.list_nodes();
+        let folders: Vec<PathBuf> = if nodes.is_empty() || path.join(POINTS).exists() {
+            vec![path.to_path_buf()]
+        } else {
+            let parts = nodes.into_iter().map(|nodes| find_part(path, nodes));
+            parts.collect()
+        };
+        let mut repetitions = Vec::new();
+        for folder in &folders {
+            check_links(folder)?;
+            repetitions.extend(read_points(&folder.join(POINTS))?.0);
+        }
+        Ok(Self {
+            campaign,
+            repetitions,
+            holders: folders
+                .iter()
+                .filter_map(|folder| find_holder(folder))
+                .collect(),
+            folders,
+        })
+    }
+
     /// Reads descriptions of environments.
     pub fn read_environments(
         &self,
         names: BTreeSet<String>,
     ) -> Result<BTreeMap<String, Value>, CampaignError> {
         let read = |name: String| {
-            let paths = self.folders.iter();
-            let mut paths = paths.map(|folder| folder.join("env").join(format!("{name}.json")));
-            // One is there for each environment that a line names, unless it was removed.
-            let path = paths
-                .clone()
-                .find(|path| path.exists())
-                .or_else(|| paths.next());
-            let path = path.unwrap_or_default();
-            let failed = |error: io::Error| {
-                let reason = format!("cannot be read, and lines of {POINTS} name it: {error}");
-                CampaignError::file(&path, reason)
-            };
-            let text = read_file(&path).map_err(failed)?;
-            let description = serde_json::from_slice(&text);
-            let description = description.map_err(|error| failed(error.into()))?;
-            Ok((name, description))
+            let facts = read_kept(&self.folders, ENVIRONMENTS, &name)?;
+            let facts = facts.ok_or_else(|| {
+                let reason =
+                    format!("lacks {ENVIRONMENTS}/{name}.json, which lines of {POINTS} name");
+                CampaignError::file(&self.folders[0], reason)
+            })?;
+            Ok((name, facts))
         };
         names.into_iter().map(read).collect()
     }
@@ -357,66 +391,24 @@ impl FolderContent {
 /// [`CampaignError::File`] if it is no such folder, [`CampaignError::Line`] if a file in it is damaged.
 pub(crate) fn read_folder(path: &Path) -> Result<FolderContent, CampaignError> {
     let file = path.join(FILE);
-    check_readable(path, &file)?;
-    let campaign = Campaign::read(&file)?;
-    let nodes = campaign.list_nodes();
-    let folders: Vec<PathBuf> = if nodes.is_empty() || path.join(POINTS).exists() {
-        vec![path.to_path_buf()]
-    } else {
-        let parts = nodes.into_iter().map(|nodes| find_part(path, nodes));
-        parts.collect()
-    };
-    let mut repetitions = Vec::new();
-    for folder in &folders {
-        repetitions.extend(read_points(&folder.join(POINTS))?.0);
-    }
-    Ok(FolderContent {
-        campaign,
-        repetitions,
-        holders: folders
-            .iter()
-            .filter_map(|folder| find_holder(folder))
-            .collect(),
-        folders,
-    })
-}
-
-/// Refuses a place without the file of a campaign.
-fn check_readable(path: &Path, file: &Path) -> Result<(), CampaignError> {
-    let made = "name a folder that `isochron campaign run FILE` has made";
-    let reason = match (fs::metadata(path), open_regular(file)) {
-        (Ok(found), _) if !found.is_dir() => format!("is a file: {made}"),
-        (Ok(_), Err(error)) if error.kind() == io::ErrorKind::NotFound => {
-            format!("is no folder of a campaign, because it has no {FILE}: {made}")
-        }
-        (Ok(_), Ok(_)) => return Ok(()),
-        (Err(error), _) if error.kind() == io::ErrorKind::NotFound => {
-            format!("is not there: {made}")
-        }
-        (Err(error), _) | (_, Err(error)) => format!("cannot be read: {error}"),
-    };
-    Err(CampaignError::file(path, reason))
-}
-
-/// Refuses a folder that has measurements for each number of nodes, of a file that no longer says how many points need.
-fn check_parts(path: &Path, campaign: &Campaign) -> Result<(), CampaignError> {
-    if campaign.list_nodes().is_empty()
-        && let Some(before) = read_copy(path)
-        && let Some(nodes) = before.list_nodes().first()
-        && !path.join(POINTS).exists()
-    {
-        let reason = format!(
-            "has measurements for each number of nodes, as in {}, and the file no longer has `nodes`: name another folder by --dir",
-            show_path(&find_part(path, *nodes))
-        );
+    if let Err(error) = open_regular(&file) {
+        let reason = match error.kind() {
+            io::ErrorKind::NotADirectory => "is a file".to_owned(),
+            io::ErrorKind::NotFound if !path.is_dir() => "is not there".to_owned(),
+            io::ErrorKind::NotFound => {
+                format!("is no folder of a campaign, because it has no {FILE}")
+            }
+            _ => return Err(CampaignError::file(&file, error)),
+        };
+        let reason = format!("{reason}: name a folder that `isochron campaign run FILE` has made");
         return Err(CampaignError::file(path, reason));
     }
-    Ok(())
+    FolderContent::read(path, Campaign::read_copy(&file)?)
 }
 
-/// Reads the lines of a file; returns them with the bytes that they take.
+/// Reads the lines of a file; returns them with the bytes that they take, of which the end of the last line may be missing.
 ///
-/// A last line without its end is left out: an engine was killed, or its disk was full, while it wrote. Any other line that is no
+/// A last line that was cut off is left out: an engine was killed, or its disk was full, while it wrote. Any other line that is no
 /// repetition is refused, since the file may be someone else's.
 fn read_points(path: &Path) -> Result<(Vec<Repetition>, u64), CampaignError> {
     let bytes = match read_file(path) {
@@ -426,18 +418,11 @@ fn read_points(path: &Path) -> Result<(Vec<Repetition>, u64), CampaignError> {
     let mut repetitions = Vec::new();
     let mut length = 0;
     for (number, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
-        let read = if line.ends_with(b"\n") {
-            Repetition::read(line)
-        } else if line
-            .iter()
-            .zip(BEGIN)
-            .all(|(byte, begin)| [0, *begin].contains(byte))
-        {
-            // After a power failure bytes may be zero.
+        let read = Repetition::read(line);
+        let has_end = line.ends_with(b"\n");
+        if !has_end && read.is_err() && is_cut_off(line) {
             break;
-        } else {
-            Err("has no end, and begins as no repetition does".to_owned())
-        };
+        }
         // An editor leaves empty lines.
         if !line.trim_ascii().is_empty() {
             repetitions.push(read.map_err(|reason| CampaignError::Line {
@@ -446,66 +431,76 @@ fn read_points(path: &Path) -> Result<(Vec<Repetition>, u64), CampaignError> {
                 reason,
             })?);
         }
-        length += line.len() as u64;
+        length += (line.len() + usize::from(!has_end)) as u64;
     }
     Ok((repetitions, length))
 }
 
-/// Refuses measurements of other contenders: under the same names, or without one that has come since. Its repetitions would
-/// not be of the rounds of the others.
-fn check_definitions(
+/// Returns `true` for a part of a line of a campaign. After a power failure bytes may be zero.
+fn is_cut_off(line: &[u8]) -> bool {
+    let mut begin = line.iter().zip(BEGIN);
+    begin.all(|(byte, begin)| [0, *begin].contains(byte))
+        && serde_json::from_slice::<IgnoredAny>(line).is_err()
+}
+
+/// Refuses a folder in which a campaign cannot run, by its repetitions and the copy `before` of the campaign file.
+fn check_begun(
     path: &Path,
     campaign: &Campaign,
+    before: Option<&Campaign>,
     repetitions: &[Repetition],
 ) -> Result<(), CampaignError> {
+    let refuse = |path: &Path, reason: String| {
+        let reason = format!("{reason}: name another folder by --dir");
+        Err(CampaignError::file(path, reason))
+    };
+    let nodes = before.and_then(|before| before.list_nodes().pop_first());
+    if let Some(nodes) = nodes
+        && campaign.list_nodes().is_empty()
+        && !path.join(POINTS).exists()
+    {
+        let part = find_part(path, nodes);
+        let part = show_path(&part);
+        let reason = "and the file no longer has `nodes`";
+        return refuse(
+            path,
+            format!("has measurements for each number of nodes, as in {part}, {reason}"),
+        );
+    }
     for repetition in repetitions {
         if repetition.campaign != campaign.name {
-            let reason = format!(
-                "holds the campaign `{}`, not `{}`: name another folder by --dir",
-                repetition.campaign, campaign.name
-            );
-            return Err(CampaignError::file(path, reason));
+            let (there, name) = (&repetition.campaign, &campaign.name);
+            return refuse(path, format!("holds the campaign `{there}`, not `{name}`"));
         }
         let contender = campaign.find_contender(&repetition.contender);
         if contender.is_some_and(|contender| contender.definition != repetition.definition) {
-            let reason = format!(
-                "holds measurements of another contender `{}`, whose command or results differ: name \
-                 another folder by --dir",
-                repetition.contender
+            let name = &repetition.contender;
+            let reason = "whose command or results differ";
+            return refuse(
+                path,
+                format!("holds measurements of another contender `{name}`, {reason}"),
             );
-            return Err(CampaignError::file(path, reason));
         }
     }
     if repetitions.is_empty() {
-        return check_unused(path, campaign);
-    }
-    if let Some(before) = read_copy(path)
-        && let Some(new) = campaign
-            .contenders
-            .iter()
-            .find(|contender| before.find_contender(&contender.name).is_none())
+        let file = path.join(FILE);
+        let is_same = before.is_some_and(|before| before.name == campaign.name);
+        if !is_same && file.exists() {
+            let (name, reason) = (&campaign.name, "whose copy would replace it");
+            return refuse(
+                &file,
+                format!("is the file of something else than the campaign `{name}`, {reason}"),
+            );
+        }
+        // A new contender's repetitions would not be of the rounds of the others.
+    } else if let Some(before) = before
+        && let mut contenders = campaign.contenders.iter()
+        && let Some(new) = contenders.find(|it| before.find_contender(&it.name).is_none())
     {
-        let reason = format!(
-            "holds rounds without the contender `{}`: name another folder by --dir",
-            new.name
-        );
-        return Err(CampaignError::file(path, reason));
+        let name = &new.name;
+        return refuse(path, format!("holds rounds without the contender `{name}`"));
     }
     Ok(())
-}
-
-/// Refuses a folder without measurements if the copy of the campaign file would replace a file of something else.
-fn check_unused(path: &Path, campaign: &Campaign) -> Result<(), CampaignError> {
-    let file = &path.join(FILE);
-    let is_same = read_copy(path).is_some_and(|before| before.name == campaign.name);
-    if is_same || !file.exists() {
-        return Ok(());
-    }
-    let reason = format!(
-        "is the file of something else than the campaign `{}`, whose copy would replace it: name another folder by --dir",
-        campaign.name
-    );
-    Err(CampaignError::file(file, reason))
 }
 
 /// Writes a file that is never seen half written.

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::error::CampaignError;
 use crate::file::{Campaign, Repeat};
-use crate::folder::{FolderBytes, read_begun};
+use crate::folder::{count_bytes, read_begun};
 use crate::history::History;
 use crate::point::Parameters;
 use crate::statistics::least_values;
@@ -34,7 +34,7 @@ pub struct Plan {
     /// Names of the contenders.
     pub contenders: Vec<String>,
     /// The number of rounds.
-    pub repeat: PlannedRounds,
+    pub repeat: Repeat,
     /// The repetitions that are left, and their time by those in the folder.
     pub left: Forecast,
     /// The same by the number of nodes that points need; empty if the file does not say it.
@@ -47,24 +47,6 @@ pub struct Plan {
     pub commands: Vec<PlannedCommand>,
     /// What may be a mistake.
     pub notes: Vec<String>,
-}
-
-/// The number of rounds of a campaign.
-#[derive(Debug, Clone, Copy, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-pub struct PlannedRounds {
-    /// Fewest rounds.
-    pub min: u32,
-    /// Most rounds.
-    pub max: u32,
-    /// Half-width of the interval over the median at which a point ends.
-    pub precision: f64,
-    /// Confidence of the interval.
-    pub confidence: f64,
-    /// Seconds of all repetitions together, or of those of each number of nodes; `None` without a limit.
-    pub seconds: Option<f64>,
-    /// Most repetitions of a repetition that was disturbed.
-    pub again: u32,
 }
 
 /// The points of a campaign that need one number of nodes.
@@ -113,19 +95,6 @@ pub struct PlannedCommand {
     pub command: String,
 }
 
-impl From<Repeat> for PlannedRounds {
-    fn from(repeat: Repeat) -> Self {
-        Self {
-            min: repeat.min,
-            max: repeat.max,
-            precision: repeat.precision,
-            confidence: repeat.confidence,
-            seconds: repeat.seconds.is_finite().then_some(repeat.seconds),
-            again: repeat.again,
-        }
-    }
-}
-
 impl Plan {
     /// Plans a campaign whose folder is, or will be, `folder`, on a host with this memory available.
     ///
@@ -170,7 +139,7 @@ impl Plan {
                 .iter()
                 .map(|contender| contender.name.clone())
                 .collect(),
-            repeat: campaign.repeat.into(),
+            repeat: campaign.repeat,
             left,
             parts: parts
                 .filter_map(|(nodes, left)| Some((nodes?, left)))
@@ -199,25 +168,17 @@ impl PlannedPart {
 
 impl PlannedDisk {
     fn new(campaign: &Campaign, history: &History, most_left: usize, folder: &Path) -> Self {
-        let present = FolderBytes::read(folder);
-        let documents = campaign
-            .cells()
-            .flat_map(|cell| history.of_cell(cell))
-            .filter(|repetition| repetition.document.is_some())
-            .count();
-        let documents_left = campaign.count_documents_left(history);
-        // Equal documents are one file, so that their mean is that of what each repetition adds.
-        let document_bytes = present.documents as f64 / documents.max(1) as f64;
-        let line_bytes = if history.len() > 0 {
-            present.points as f64 / history.len() as f64
+        let [present_bytes, kept_bytes] = count_bytes(folder);
+        let each_bytes = if history.len() > 0 {
+            kept_bytes as f64 / history.len() as f64
         } else {
             LINE_BYTES
         };
-        let more = line_bytes * most_left as f64 + document_bytes * documents_left as f64;
+        let mut contenders = campaign.contenders.iter();
         Self {
-            present_bytes: present.all,
-            more_bytes: more as u64,
-            lacks_documents: documents_left > 0 && documents == 0,
+            present_bytes,
+            more_bytes: (each_bytes * most_left as f64) as u64,
+            lacks_documents: history.len() == 0 && contenders.any(|contender| contender.keep),
             free_bytes: find_free_bytes(folder),
         }
     }
@@ -243,23 +204,45 @@ fn list_notes(campaign: &Campaign) -> Vec<String> {
         ));
     }
     let (mut programs, mut words) = (BTreeSet::new(), BTreeSet::new());
-    for cell in campaign.cells() {
-        let launcher = campaign.first_launcher(cell).map_or(0, |it| it.words.len());
-        if let Some(line) = campaign.first_command(cell) {
-            words.extend(find_shell_word(&line.text));
-            // The program behind a launcher, too.
-            programs.extend([0, launcher].map(|place| line.words.get(place).cloned()));
-        }
+    let lines = campaign
+        .cells()
+        .filter_map(|cell| campaign.first_command(cell));
+    for line in lines {
+        words.extend(find_shell_word(&line.text));
+        // The program behind a launcher, too.
+        programs.extend([0, line.launcher].map(|place| line.words.get(place).cloned()));
     }
-    let missing = programs
-        .iter()
-        .flatten()
-        .filter(|program| !is_program(program, &campaign.folder));
-    notes.extend(missing.map(|program| format!("there is no program `{program}` on this host")));
-    let advice = "write `sh -c '...'`, or quotation marks around it";
-    let words = words.iter();
-    notes.extend(words.map(|it| format!("no shell runs commands, and one has `{it}`: {advice}")));
+    let numbers = campaign.contenders.iter().take(1);
+    let numbers = numbers.flat_map(|it| it.numbers.values());
+    let is_cut = |it: &&String| {
+        it.contains('.') && it.ends_with('0') && !it.ends_with(".0") && !it.contains(['e', 'E'])
+    };
+    if let Some(names) = name_first(numbers.filter(is_cut).cloned()) {
+        notes.push(format!(
+            "reports show the number {names} without its last zeros: write a text if it is a name"
+        ));
+    }
+    let programs = programs.into_iter().flatten();
+    let missing = programs.filter(|program| !is_program(program, &campaign.folder));
+    if let Some(names) = name_first(missing) {
+        notes.push(format!("there is no program {names} on this host"));
+    }
+    if let Some(names) = name_first(words.into_iter()) {
+        let advice = "write `sh -c '...'`, or quotation marks around it";
+        notes.push(format!(
+            "no shell runs commands, and one has {names}: {advice}"
+        ));
+    }
     notes
+}
+
+/// Names the first of some texts, with the number of the others; `None` without one.
+fn name_first(mut texts: impl Iterator<Item = String>) -> Option<String> {
+    let first = texts.next()?;
+    Some(match texts.count() {
+        0 => format!("`{first}`"),
+        others => format!("`{first}` (and {others} like it)"),
+    })
 }
 
 /// Returns a word of a command, outside of quotation marks, that a shell would not hand on as it is.

@@ -160,6 +160,32 @@ fn what_only_a_shell_would_understand_and_missing_programs_are_noted() {
             "{end}: {notes}"
         );
     }
+    for (numbers, names) in [
+        ("3.9, 3.10", "`3.10`"),
+        ("3.10, 0.50, 1.0", "`0.50` (and 1 like it)"),
+        ("3.9, 3.11, 10, 1.0, 1e10, 1.5e10, \"3.10\"", ""),
+    ] {
+        let text = format!(
+            "name = \"jobs\"\n[sweep]\nv = [{numbers}]\n[[contender]]\nname = \"a\"\ncommand = \"true {{v}}\"\n[repeat]\nmax = 6\n"
+        );
+        let notes = Trial::new(&text).plan().notes;
+        assert_eq!(notes.len(), usize::from(!names.is_empty()), "{notes:?}");
+        assert!(notes.iter().all(|it| it.contains(names)), "{notes:?}");
+    }
+    // However many there are, they are one note.
+    let many = "echo {x} \"{y}\" <{z}";
+    let sweep = |length: usize| {
+        let values: Vec<String> = (1..=length).map(|value| value.to_string()).collect();
+        let text = format!(
+            "name = \"jobs\"\n[sweep]\nx = [1]\ny = [1]\nz = [{}]\n[[contender]]\nname = \"a\"\ncommand = {many:?}\n[repeat]\nmax = 6\n",
+            values.join(",")
+        );
+        Trial::new(&text).plan().notes
+    };
+    for (length, names) in [(1, "one has `<1`:"), (9, "one has `<1` (and 8 like it):")] {
+        let notes = sweep(length);
+        assert!(notes.len() == 1 && notes[0].contains(names), "{notes:?}");
+    }
     // A value that cuts off the rest.
     assert!(notes("echo {y} --size {x}", "").contains("`#3`"));
     for quiet in [

@@ -8,7 +8,7 @@ mod runs;
 pub use markdown::format_number;
 use runs::{Runs, read_documents};
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Serialize;
@@ -196,15 +196,14 @@ impl Report {
             rows.push(ReportRow::new(&campaign, &history, cell, document));
         }
         let status = CampaignStatus::of(&campaign, &history, content.holders);
-        let goals = (0..campaign.points.len()).flat_map(|point| {
-            let goals = campaign.goals_at(point);
-            goals.map(move |goal| (point, goal))
-        });
-        let names: BTreeSet<&String> = campaign
-            .points
-            .iter()
-            .flat_map(|point| point.parameters.keys())
-            .collect();
+        let mut goals = Vec::new();
+        for point in 0..campaign.points.len() {
+            let here = campaign.goals_at(point);
+            goals.extend(here.map(|goal| GoalRow::new(&campaign, &history, point, goal)));
+        }
+        // All points have the same names.
+        let parameters = campaign.points.first().map(|point| &point.parameters);
+        let has_reference = campaign.contenders.len() > 1;
         Ok(Self {
             schema: 1,
             name: campaign.name.clone(),
@@ -212,16 +211,14 @@ impl Report {
             values: campaign.values.clone(),
             state: status.state,
             confidence: campaign.repeat.confidence,
-            parameters: names.into_iter().cloned().collect(),
-            reference: campaign
-                .contenders
-                .first()
-                .filter(|_| campaign.contenders.len() > 1)
-                .map(|first| first.name.clone()),
-            rows,
-            goals: goals
-                .map(|(point, goal)| GoalRow::new(&campaign, &history, point, goal))
+            parameters: parameters
+                .into_iter()
+                .flatten()
+                .map(|(name, _)| name.clone())
                 .collect(),
+            reference: has_reference.then(|| campaign.contenders[0].name.clone()),
+            rows,
+            goals,
             failures: status.failures,
             environments,
             repetitions: campaign
@@ -275,11 +272,7 @@ impl ReportRow {
             .map(|(_, repetition)| repetition)
             .filter(|repetition| repetition.is_done())
             .collect();
-        let tuned = if contender.tune.is_empty() {
-            Parameters::new()
-        } else {
-            history.find_best(campaign, cell).unwrap_or_default()
-        };
+        let tuned = history.find_best(campaign, cell).unwrap_or_default();
         let mut results: BTreeMap<String, Vec<f64>> = BTreeMap::new();
         for (name, value) in done
             .iter()

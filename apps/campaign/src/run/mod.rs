@@ -1,19 +1,20 @@
 //! The engine: measures what a campaign lacks.
 
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::disturbance::HostState;
-use crate::environment::Environment;
+use crate::environment::describe_environment;
 use crate::error::CampaignError;
 use crate::file::Campaign;
 use crate::folder::{CampaignFolder, find_part, prepare_parts};
 use crate::gpus::Gpus;
 use crate::history::History;
-use crate::process::{EndedProcess, KEPT, LOOK, ProcessEnd, end_left, run_process, split_status};
-use crate::reading::{Values, find_document};
+use crate::process::{EndedProcess, KEPT, LOOK, ProcessEnd, end_left, run_process};
+use crate::reading::{ResultRule, find_document};
 use crate::record::{Repetition, SCHEMA, Status};
 use crate::schedule::Task;
 use crate::status::CampaignStatus;
@@ -83,7 +84,14 @@ pub fn run_nodes(
 ) -> Result<CampaignStatus, CampaignError> {
     let known = campaign.list_nodes();
     if !known.contains(&nodes) {
-        return Err(CampaignError::Nodes { nodes, known });
+        let reason = if known.is_empty() {
+            "the file does not say how many nodes points need: add `nodes`".to_owned()
+        } else {
+            let known: Vec<String> = known.iter().map(u32::to_string).collect();
+            let known = known.join(", ");
+            format!("no point needs {nodes} nodes: known are {known}")
+        };
+        return Err(CampaignError::Nodes(reason));
     }
     prepare_parts(folder, campaign)?;
     let part = campaign.restrict(nodes);
@@ -106,11 +114,13 @@ fn run_part(
         folder,
         history: History::new(campaign, repetitions),
         describer,
-        environment: None,
+        environment: String::new(),
         gpus: Gpus::open(),
         stop,
     };
-    engine.run_tasks(&campaign.list_trials(&engine.history), observe)?;
+    let trials = campaign.cells();
+    let trials = trials.flat_map(|cell| campaign.list_trials(&engine.history, cell));
+    engine.run_tasks(&trials.collect::<Vec<_>>(), observe)?;
     for round in 0..campaign.repeat.max {
         let tasks = campaign.list_round(&engine.history, round);
         if tasks.is_empty() || !engine.run_tasks(&tasks, observe)? {
@@ -127,7 +137,7 @@ struct Engine<'c> {
     history: History,
     describer: &'c [String],
     /// Name of the environment, which is described before the first repetition.
-    environment: Option<String>,
+    environment: String,
     gpus: Gpus,
     stop: &'c AtomicBool,
 }
@@ -158,12 +168,10 @@ impl Engine<'_> {
                     number,
                     of: tasks.len(),
                 });
-                let environment = match self.environment.take() {
-                    Some(name) => name,
-                    None => self.describe()?,
-                };
-                self.environment = Some(environment.clone());
-                let repetition = self.run_once(task, environment)?;
+                if self.environment.is_empty() {
+                    self.environment = self.describe()?;
+                }
+                let repetition = self.run_once(task)?;
                 self.folder.append(&repetition)?;
                 self.history.add(task.cell, repetition);
             }
@@ -174,26 +182,21 @@ impl Engine<'_> {
     /// Keeps a description of the environment; returns its name.
     fn describe(&self) -> Result<String, CampaignError> {
         let folder = self.folder.path();
-        let environment = Environment::read(self.campaign, folder, self.describer, self.stop);
+        let facts = describe_environment(self.campaign, folder, self.describer, self.stop);
         if self.stop.load(Ordering::Relaxed) {
             // Launchers that were ended have told of no hosts.
             return Err(CampaignError::Stopped);
         }
-        let Environment { name, facts } = environment;
-        self.folder.keep_environment(&name, &facts)?;
-        Ok(name)
+        self.folder.keep_environment(&facts)
     }
 
     /// Runs a repetition.
-    fn run_once(&self, task: &Task, environment: String) -> Result<Repetition, CampaignError> {
+    fn run_once(&self, task: &Task) -> Result<Repetition, CampaignError> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(CampaignError::Stopped);
         }
-        let (point, contender) = (
-            self.campaign.point_of(task.cell),
-            self.campaign.contender_of(task.cell),
-        );
-        let attempts = self.history.attempts_of(task);
+        let point = self.campaign.point_of(task.cell);
+        let contender = self.campaign.contender_of(task.cell);
         let mut repetition = Repetition {
             schema: SCHEMA,
             campaign: self.campaign.name.clone(),
@@ -202,25 +205,18 @@ impl Engine<'_> {
             contender: contender.name.clone(),
             definition: contender.definition.clone(),
             round: task.round,
-            attempt: attempts.len() as u32,
+            attempt: self.history.attempts_of(task).len() as u32,
             tuned: task.tuned.clone(),
             start_s: SystemTime::now()
                 .duration_since(UNIX_EPOCH)
                 .map_or(0.0, |since| since.as_secs_f64()),
-            took_s: 0.0,
-            status: Status::Failed,
-            exit: None,
-            signal: None,
-            reason: None,
-            values: Values::new(),
-            warnings: Vec::new(),
-            document: None,
-            environment,
+            environment: self.environment.clone(),
+            ..Repetition::default()
         };
         match contender.make_command(&point.parameters, &task.tuned) {
             Ok(line) => {
                 let line = line.locate(self.folder.path());
-                let before = HostState::read(&self.gpus, true);
+                let before = HostState::read(&self.gpus);
                 let limit = Duration::try_from_secs_f64(contender.limit_s).unwrap_or(Duration::MAX);
                 let ended = run_process(
                     &line,
@@ -229,22 +225,16 @@ impl Engine<'_> {
                     limit,
                     self.stop,
                 );
-                let after = HostState::read(&self.gpus, false);
+                let after = HostState::read(&self.gpus);
                 repetition.warnings = after.list_disturbances(&before);
                 if ended.unseen > 2 * LOOK {
                     let time_s = ended.unseen.as_secs_f64();
                     let warning = format!("disturbed: the engine stood still for {time_s:.1} s");
                     repetition.warnings.push(warning);
                 }
-                let document = if contender.keep {
-                    find_document(&ended.stdout)
-                } else {
-                    None
-                };
-                note_end(&mut repetition, ended, |printed| {
-                    contender.result.read(printed)
-                })?;
-                if let (true, Some(document)) = (repetition.is_done(), document) {
+                let document = contender.keep.then(|| find_document(&ended.stdout));
+                note_end(&mut repetition, ended, &contender.result)?;
+                if let (true, Some(document)) = (repetition.is_done(), document.flatten()) {
                     repetition.document = Some(self.folder.keep_document(&document)?);
                 }
             }
@@ -269,7 +259,7 @@ impl Engine<'_> {
 fn note_end(
     repetition: &mut Repetition,
     ended: EndedProcess,
-    read: impl FnOnce(&str) -> Result<Values, String>,
+    rule: &ResultRule,
 ) -> Result<(), CampaignError> {
     repetition.took_s = ended.took.as_secs_f64();
     match ended.end {
@@ -280,12 +270,12 @@ fn note_end(
             repetition.reason = ended.find_last_line();
         }
         ProcessEnd::Ended(status) => {
-            (repetition.exit, repetition.signal) = split_status(status);
+            (repetition.exit, repetition.signal) = (status.code(), status.signal());
             if !status.success() {
                 repetition.reason = ended.find_last_line();
                 return Ok(());
             }
-            match read(&ended.stdout) {
+            match rule.read(&ended.stdout) {
                 Ok(values) => {
                     repetition.values = values;
                     repetition.status = Status::Done;

@@ -253,7 +253,7 @@ fn a_line_that_was_cut_off_is_measured_again() {
     let path = trial.results().join(POINTS);
     let text = fs::read_to_string(&path).unwrap();
     let last = text[..text.len() - 1].rfind('\n').unwrap() + 1;
-    for end in [last + 1, last + 100, text.len() - 1] {
+    for end in [last + 1, last + 100, text.len() - 2] {
         fs::write(&path, &text[..end]).unwrap();
         let status = CampaignStatus::read(&trial.results()).unwrap();
         assert_eq!(status.repetitions, 23, "a reader beside the engine");
@@ -1067,6 +1067,122 @@ fn what_the_time_did_not_suffice_for_is_not_measured() {
     ends.sort_unstable();
     let empty = (0, "not measured");
     assert_eq!(ends, [empty, empty, empty, (1, "time used up")]);
+}
+
+/// Two tuned contenders at two points, each with three trials.
+const TUNED: &str = r#"
+[sweep]
+size = [1, 2]
+[[contender]]
+name = "one"
+command = "echo {size}{width}"
+result = { regex = '(?P<wall_s>[0-9]+)' }
+tune = { width = [2, 4, 6] }
+[[contender]]
+name = "two"
+command = "echo {size}{width}"
+result = { regex = '(?P<wall_s>[0-9]+)' }
+tune = { width = [2, 4, 6] }
+[repeat]
+min = 2
+max = 2
+again = 2
+"#;
+
+#[test]
+fn disturbed_trials_are_not_repeated_before_each_cell_has_a_value() {
+    let trial = Trial::new(TUNED);
+    trial.run().unwrap();
+    let path = trial.results().join(POINTS);
+    let lines = trial.lines();
+    let trials: Vec<_> = lines.into_iter().filter(|it| it.round.is_none()).collect();
+    assert_eq!(trials.len(), 12);
+    for disturbed in 0..=12 {
+        let text: String = trials
+            .iter()
+            .enumerate()
+            .map(|(number, line)| {
+                let mut line = line.clone();
+                line.warnings.clear();
+                if number < disturbed {
+                    line.warnings.push("disturbed: others".to_owned());
+                }
+                serde_json::to_string(&line).unwrap() + "\n"
+            })
+            .collect();
+        fs::write(&path, text).unwrap();
+        let stop = AtomicBool::new(false);
+        let mut begun = Vec::new();
+        let _ = run(
+            &trial.campaign(),
+            &trial.results(),
+            &[],
+            &stop,
+            &mut |progress| {
+                begun.push((progress.round, progress.point, progress.contender));
+                stop.store(begun.len() == 4, Ordering::Relaxed);
+            },
+        );
+        begun.sort_unstable();
+        let cells = [(0, 0), (0, 1), (1, 0), (1, 1)];
+        let expected = cells.map(|(point, contender)| (Some(0), point, contender));
+        assert_eq!(begun, expected, "{disturbed}");
+    }
+}
+
+#[test]
+fn a_trial_of_tuning_is_no_measured_value() {
+    let trial = Trial::new(&TUNED.replace("again = 2", "again = 2\nseconds = 1e9"));
+    trial.run().unwrap();
+    let path = trial.results().join(POINTS);
+    let lines = trial.lines();
+    for (seconds, kept, expected) in [(1e9, 12, 0), (1.0, 12, 2), (1.0, 14, 1), (1.0, 16, 0)] {
+        let text: String = lines[..kept]
+            .iter()
+            .map(|line| {
+                let line = Repetition {
+                    took_s: 1.0,
+                    ..line.clone()
+                };
+                serde_json::to_string(&line).unwrap() + "\n"
+            })
+            .collect();
+        fs::write(&path, text).unwrap();
+        let copy = trial.results().join(FILE);
+        let file = fs::read_to_string(trial.folder.path().join("trial.toml")).unwrap();
+        fs::write(&copy, file.replace("1e9", &format!("{seconds:?}"))).unwrap();
+        let report = Report::read(&trial.results()).unwrap();
+        let ends = report.rows.iter().filter(|row| row.contender == "one");
+        let ends: Vec<_> = ends.map(|row| row.end).collect();
+        let empty = ends.iter().filter(|it| **it == Some(PointEnd::NotMeasured));
+        assert_eq!(empty.count(), expected, "{seconds} {kept}: {ends:?}");
+    }
+}
+
+#[test]
+fn a_contender_that_fails_in_every_round_is_given_up_however_few_they_are() {
+    for rounds in [
+        "max = 1\nmin = 1",
+        "exact = true",
+        "max = 2\nmin = 1",
+        "max = 5",
+    ] {
+        let again = if rounds.contains("exact") {
+            ""
+        } else {
+            "again = 0\n"
+        };
+        let trial = Trial::new(&format!(
+            "[[contender]]\nname = \"a\"\ncommand = \"false\"\n[[contender]]\nname = \"b\"\ncommand = \"true\"\n\
+             [repeat]\n{again}{rounds}\n"
+        ));
+        let status = trial.run().unwrap();
+        assert_eq!(status.state, State::Ended, "{rounds}");
+        let [failed] = &status.failures[..] else {
+            panic!("one failure");
+        };
+        assert!(failed.is_given_up && failed.contender == "a", "{rounds}");
+    }
 }
 
 #[test]

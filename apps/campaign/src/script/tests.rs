@@ -148,10 +148,10 @@ fn a_campaign_that_ends_at_the_time_limit_has_ended() {
 }
 
 #[test]
-fn options_are_lines_of_their_own() {
+fn options_are_a_line_of_their_own() {
     let options = ["-p", "gpu", "--time=2:00:00", "--comment", "two words"].map(str::to_owned);
     let text = Cluster::new("").format(&options);
-    let given = "#SBATCH -p gpu\n#SBATCH --time=2:00:00\n#SBATCH --comment 'two words'\n";
+    let given = "#SBATCH -p gpu --time=2:00:00 --comment 'two words'\n";
     assert!(text.contains(given), "{text}");
     let head = "#!/bin/bash\n# A job of the campaign \"unlike hosts\". ";
     assert!(text.starts_with(head), "{text}");

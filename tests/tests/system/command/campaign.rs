@@ -398,7 +398,10 @@ fn two_engines_in_one_folder_are_one_too_many() {
         contained.args(namespace).arg(command.get_program());
         contained.args(command.get_args());
         let stderr = run(contained, HANGS).failure(2);
-        assert!(stderr.contains("runs this campaign already"), "{stderr}");
+        let waits = "engine.json: waiting for a sign of its engine, at most 20s\n";
+        for part in ["runs this campaign already", waits] {
+            assert!(stderr.contains(part), "{stderr}");
+        }
     }
     let shown = isochron(&["campaign", "status", &dir]).success();
     assert!(
@@ -539,6 +542,17 @@ fn scripts_learn_of_a_bad_answer_when_they_ask() {
                 }
             }
         }
+    }
+    // However few rounds there are.
+    for (number, rounds) in ["max = 1\nmin = 1\n", "exact = true\n", "max = 2\nmin = 1\n"]
+        .into_iter()
+        .enumerate()
+    {
+        let tables = "[[contender]]\nname = \"one\"\ncommand = \"false\"\n[repeat]\n";
+        let file = write_campaign(&folder, &format!("{tables}{rounds}"));
+        let dir = folder.path(&format!("few-{number}"));
+        let words = ["campaign", "run", &file, "--dir", &dir, "--check"];
+        assert_eq!(isochron(&words).status, Some(3), "{rounds}");
     }
     let shown = isochron(&[
         "campaign",

@@ -3,14 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use isochron_hierarchy::printable::escape;
 use regex::Regex;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::combine::{MOST, combine_all, join, list_rows};
-use super::raw::{Lists, RawContender, RawFile, RawGoal, RawNodes};
+use super::combine::{MOST, combine_all, join};
+use super::raw::{Lists, RawContender, RawFile, RawGoal};
 use super::{
     Better, Campaign, ComputedValue, Contender, FOLDER, Goal, Repeat, TOOK, fingerprint_definition,
 };
@@ -25,9 +26,6 @@ const LIMIT_S: f64 = 600.0;
 /// Names of the folder of results, of columns of the reports and of the value of all contenders. A parameter has another one.
 const TAKEN: &str = "command contender disturbed end failed folder found goal median notes outcome ratio ratio_high \
                      ratio_low rounds took_s value value_high value_low value_of verdict";
-
-/// Most nodes of a point.
-const MOST_NODES: f64 = 1e6;
 
 /// A mistake in a campaign file.
 #[derive(Debug, PartialEq, Eq)]
@@ -47,23 +45,22 @@ impl Mistake {
 }
 
 impl Campaign {
-    /// Reads the text of a campaign file; commands run in `folder`.
-    pub(super) fn parse(text: &str, folder: PathBuf) -> Result<Self, Mistake> {
-        let mut raw: RawFile = toml::from_str(text).map_err(|error| Mistake {
+    /// Reads the text of a campaign file, or of the copy of one that was begun; commands run in `folder`.
+    pub(super) fn parse(text: &str, folder: PathBuf, is_copy: bool) -> Result<Self, Mistake> {
+        let raw: RawFile = toml::from_str(text).map_err(|error| Mistake {
             at: error.span().map_or(0, |span| span.start),
             reason: describe_refusal(error.message()),
         })?;
-        let zips = raw.zip.iter_mut().map(Spanned::get_mut);
-        let tunes = raw.contender.iter_mut().map(|it| &mut it.tune);
-        for lists in zips.chain(tunes).chain([&mut raw.sweep]) {
-            keep_numbers(text, lists);
-        }
         let mut points = list_points(&raw)?;
         let names = list_parameters(&raw);
         if let Some(nodes) = &raw.nodes {
             set_nodes(&mut points, nodes, &names)?;
         }
         let space = Space {
+            numbers: match read_numbers(text, &raw) {
+                Err(mistake) if !is_copy => return Err(mistake),
+                read => Arc::new(read.unwrap_or_default()),
+            },
             names,
             points: &points,
         };
@@ -76,6 +73,9 @@ impl Campaign {
         check_names(&raw)?;
         check_use(&raw, &contenders)?;
         check_places(&raw, &contenders, &space)?;
+        if !is_copy {
+            check_meanings(&raw, &contenders)?;
+        }
         if let Some((name, value)) = values.iter().find(|(name, _)| {
             let names =
                 |contender: &Contender| contender.value_names().contains(&name.get_ref().as_str());
@@ -112,6 +112,8 @@ impl Campaign {
 
 /// The parameters with the points that they make.
 struct Space<'r> {
+    /// Numbers as the file writes them, by their bits.
+    numbers: Arc<BTreeMap<u64, String>>,
     names: BTreeSet<&'r str>,
     points: &'r [Point],
 }
@@ -181,7 +183,7 @@ fn check_values<'r>(
         .into_iter()
         .map(|(name, text)| {
             let named = name.get_ref().as_str();
-            if !is_name(named) || space.names.contains(named) || is_taken(named) {
+            if !is_name(named) || space.names.contains(named) {
                 let reason = format!("`{named}` is no name for a value, or has another meaning");
                 return Err(Mistake::new(name.span(), reason));
             }
@@ -254,22 +256,35 @@ fn list_parameters(raw: &RawFile) -> BTreeSet<&str> {
     names.map(|name| name.get_ref().as_str()).collect()
 }
 
-fn is_taken(name: &str) -> bool {
-    TAKEN.split(' ').any(|taken| taken == name)
+/// Returns all lists of values.
+fn list_lists(raw: &RawFile) -> impl Iterator<Item = &Lists> {
+    let zips = raw.zip.iter().map(Spanned::get_ref);
+    let tunes = raw.contender.iter().map(|contender| &contender.tune);
+    [&raw.sweep].into_iter().chain(zips).chain(tunes)
 }
 
-/// Gives the numbers of lists the text that the file has for them.
-fn keep_numbers(text: &str, lists: &mut Lists) {
-    for list in lists.values_mut() {
+/// Returns the numbers of all lists as the file writes them, by their bits. `3.10` may be a version, and is no `3.1`: both would be
+/// one point.
+fn read_numbers(text: &str, raw: &RawFile) -> Result<BTreeMap<u64, String>, Mistake> {
+    let mut numbers = BTreeMap::new();
+    for list in list_lists(raw).flat_map(BTreeMap::values) {
         // The syntax is known to be right.
         let written = text.get(list.span()).and_then(|it| DeValue::parse(it).ok());
         let written = written.as_ref().and_then(|it| it.get_ref().as_array());
-        for (value, written) in list.get_mut().iter_mut().zip(written.into_iter().flatten()) {
-            if let (Parameter::Number(it), Some(float)) = (value, written.get_ref().as_float()) {
-                it.text = float.as_str().to_owned();
+        let floats = written.into_iter().flatten();
+        for new in floats.filter_map(|it| Some(it.get_ref().as_float()?.as_str())) {
+            let number = new.parse().unwrap_or(f64::NAN);
+            let old = numbers
+                .entry(number.to_bits())
+                .or_insert_with(|| new.to_owned());
+            if old != new {
+                let reason =
+                    format!("`{old}` and `{new}` are one number: write both alike, or as texts");
+                return Err(Mistake::new(list.span(), reason));
             }
         }
     }
+    Ok(numbers)
 }
 
 fn check_lists(lists: &Lists) -> Result<(), Mistake> {
@@ -282,9 +297,6 @@ fn check_lists(lists: &Lists) -> Result<(), Mistake> {
             (key.span(), reason.to_owned())
         } else if !is_name(name) {
             let reason = format!("`{name}` is no name: use letters, digits and `_`");
-            (key.span(), reason)
-        } else if is_taken(name) {
-            let reason = format!("`{name}` is a column of the reports already, or the folder");
             (key.span(), reason)
         } else if values.is_empty() {
             (list.span(), format!("`{name}` has no values"))
@@ -339,22 +351,24 @@ fn list_points(raw: &RawFile) -> Result<Vec<Point>, Mistake> {
 
 fn join_zip(points: Vec<Parameters>, zip: &Spanned<Lists>) -> Result<Vec<Parameters>, Mistake> {
     check_lists(zip.get_ref())?;
-    let lists = zip.get_ref().iter();
-    let lists: BTreeMap<_, _> = lists
-        .map(|(name, values)| (name.get_ref().as_str(), &values.get_ref()[..]))
-        .collect();
-    let lengths: BTreeSet<usize> = lists.values().map(|values| values.len()).collect();
-    if lengths.len() != 1 {
+    let lists = zip.get_ref();
+    let lengths = lists.values().map(|values| values.get_ref().len());
+    let lengths: BTreeSet<usize> = lengths.collect();
+    let (1, Some(length)) = (lengths.len(), lengths.first()) else {
         let lengths = lists
             .iter()
-            .map(|(name, values)| format!("`{name}` has {}", values.len()));
+            .map(|(name, values)| format!("`{}` has {}", name.get_ref(), values.get_ref().len()));
         let lengths = lengths.collect::<Vec<_>>().join(", ");
-        return Err(Mistake::new(
-            zip.span(),
-            format!("the lists of a [[zip]] are of one length: {lengths}"),
-        ));
-    }
-    let rows = list_rows(&lists);
+        let reason = format!("the lists of a [[zip]] are of one length: {lengths}");
+        return Err(Mistake::new(zip.span(), reason));
+    };
+    let row = |row: usize| {
+        let values = lists.iter();
+        let values =
+            values.map(|(name, values)| (name.get_ref().clone(), values.get_ref()[row].clone()));
+        values.collect()
+    };
+    let rows: Vec<Parameters> = (0..*length).map(row).collect();
     join(&points, &rows).map_err(|reason| Mistake::new(zip.span(), reason))
 }
 
@@ -384,14 +398,15 @@ fn exclude(
 /// Sets the number of nodes that each point needs.
 fn set_nodes(
     points: &mut [Point],
-    nodes: &Spanned<RawNodes>,
+    nodes: &Spanned<Parameter>,
     parameters: &BTreeSet<&str>,
 ) -> Result<(), Mistake> {
     let at = |reason: String| Mistake::new(nodes.span(), reason);
-    let expression = read_expression(&nodes.get_ref().source(), parameters).map_err(at)?;
+    let expression = read_expression(&nodes.get_ref().to_string(), parameters).map_err(at)?;
     for point in points {
         let number = expression.number(&point.parameters);
-        let is_count = |number: &f64| (1.0..=MOST_NODES).contains(number) && number.fract() == 0.0;
+        let is_count =
+            |number: &f64| (1.0..=f64::from(u32::MAX)).contains(number) && number.fract() == 0.0;
         let Some(number) = number.filter(is_count) else {
             let found = number.map_or_else(|| "no number".to_owned(), |number| number.to_string());
             return Err(at(format!(
@@ -403,16 +418,6 @@ fn set_nodes(
         point.nodes = Some(number as u32);
     }
     Ok(())
-}
-
-impl RawNodes {
-    /// Returns the text of the expression.
-    fn source(&self) -> String {
-        match self {
-            Self::Number(number) => number.to_string(),
-            Self::Expression(source) => source.clone(),
-        }
-    }
 }
 
 /// Reads an expression whose names are all parameters.
@@ -448,37 +453,30 @@ fn check_names(raw: &RawFile) -> Result<(), Mistake> {
         };
         return Err(Mistake::new(contender.name.span(), reason));
     }
-    if raw.contender.is_empty() {
-        return Err(Mistake::new(raw.name.span(), "there is no [[contender]]"));
-    }
     Ok(())
 }
 
 /// Refuses parameters that no command and no expression has, and tuned values that their command does not have.
 fn check_use(raw: &RawFile, contenders: &[Contender]) -> Result<(), Mistake> {
-    let mut used: BTreeSet<&str> = contenders.iter().flat_map(Contender::used_names).collect();
+    let in_commands = contenders.iter().flat_map(Contender::used_names);
+    let mut used: BTreeSet<String> = in_commands.map(str::to_owned).collect();
+    for contender in contenders {
+        let computed = contender.computed.iter().map(|value| &value.expression);
+        let expressions = computed
+            .chain(&contender.tune_when)
+            .chain([&contender.value]);
+        used.extend(expressions.flat_map(Expression::names));
+    }
     // The syntax of the number of nodes is known to be right.
     let nodes = raw.nodes.iter();
-    let nodes = nodes.filter_map(|nodes| Expression::parse(&nodes.get_ref().source()).ok());
-    let in_expressions: BTreeSet<String> = contenders
-        .iter()
-        .flat_map(|contender| contender.computed.iter())
-        .flat_map(|value| value.expression.names())
-        .chain(
-            contenders
-                .iter()
-                .flat_map(|contender| contender.tune_when.iter().chain([&contender.value]))
-                .flat_map(Expression::names),
-        )
-        .chain(nodes.flat_map(|nodes| nodes.names()))
-        .collect();
-    used.extend(in_expressions.iter().map(String::as_str));
+    let nodes = nodes.filter_map(|it| Expression::parse(&it.get_ref().to_string()).ok());
+    used.extend(nodes.flat_map(|nodes| nodes.names()));
     let zipped = raw.zip.iter().flat_map(|zip| zip.get_ref().keys());
     if let Some(unused) = raw
         .sweep
         .keys()
         .chain(zipped)
-        .find(|name| !used.contains(name.get_ref().as_str()))
+        .find(|name| !used.contains(name.get_ref()))
     {
         let reason = format!(
             "no contender uses the parameter `{0}`: put `{{{0}}}` into a command",
@@ -584,6 +582,7 @@ fn check_contender(
         limit_s: check_limit(raw.limit_s.as_ref())?,
         keep: check_keep(raw.keep.as_ref(), &result)?,
         definition: fingerprint_definition(raw),
+        numbers: Arc::clone(&space.numbers),
         result,
     })
 }
@@ -645,11 +644,7 @@ fn check_value(
         .chain(computed)
         .collect();
     let first = names.first().copied().unwrap_or(TOOK);
-    let span = raw
-        .value
-        .as_ref()
-        .map_or_else(|| raw.name.span(), Spanned::span);
-    let at = |reason: String| Mistake::new(span.clone(), reason);
+    let at = |reason: String| Mistake::new(raw.value_span(), reason);
     let value = raw.value.as_ref().map_or(first, |value| value.get_ref());
     let value = Expression::parse(value).map_err(at)?;
     let used = value.names();
@@ -662,21 +657,59 @@ fn check_value(
             suggest(unknown, names)
         )));
     }
-    // A quotient of times is a rate or a ratio.
-    let times = used
-        .iter()
-        .filter(|it| it.ends_with("_s") && !is_rate(it, result));
-    let is_time = !used.is_empty() && times.count() == used.len() && !value.source().contains('/');
-    let better = raw
-        .better
-        .or(is_time.then_some(Better::Less))
-        .ok_or_else(|| {
-            at(format!(
+    Ok((value, raw.better.unwrap_or(Better::Less)))
+}
+
+/// Refuses what would be misread. A parameter or a value has no name that the reports have, and a value that is no time needs to
+/// say whether more is better. Older files may have both.
+fn check_meanings(raw: &RawFile, contenders: &[Contender]) -> Result<(), Mistake> {
+    let names = list_lists(raw).flat_map(BTreeMap::keys);
+    let mut names = names.chain(raw.values.keys());
+    if let Some(name) = names.find(|name| TAKEN.split(' ').any(|it| it == name.get_ref())) {
+        let (span, name) = (name.span(), name.get_ref());
+        let reason = format!("`{name}` is a column of the reports already, or the folder");
+        return Err(Mistake::new(span, reason));
+    }
+    for (raw, contender) in raw.contender.iter().zip(contenders) {
+        if raw.better.is_none() && !contender.is_time() {
+            let reason = format!(
                 "`{}` is no time in seconds: add better = \"more\" or better = \"less\"",
-                value.source()
-            ))
-        })?;
-    Ok((value, better))
+                contender.value.source()
+            );
+            return Err(Mistake::new(raw.value_span(), reason));
+        }
+    }
+    Ok(())
+}
+
+impl RawContender {
+    /// Returns the place of the value, or of the name if the file does not say the value.
+    fn value_span(&self) -> Range<usize> {
+        let value = self.value.as_ref().map(Spanned::span);
+        value.unwrap_or_else(|| self.name.span())
+    }
+}
+
+impl Contender {
+    /// Returns `true` if the value is a time: of times, and no quotient of them, which is a rate or a ratio.
+    fn is_time(&self) -> bool {
+        let names = self.value.names();
+        let are_times = names.iter().all(|name| self.is_time_name(name));
+        !names.is_empty() && are_times && !self.divides_times(&self.value)
+    }
+
+    fn is_time_name(&self, name: &str) -> bool {
+        name.ends_with("_s") && !is_rate(name, &self.result)
+    }
+
+    /// Returns `true` for an expression with a quotient of times, or with a value that is computed by one.
+    fn divides_times(&self, expression: &Expression) -> bool {
+        let names = expression.names();
+        let has_time = names.iter().any(|name| self.is_time_name(name));
+        let mut computed = self.computed.iter().filter(|it| names.contains(&it.name));
+        has_time && expression.source().contains('/')
+            || computed.any(|it| self.divides_times(&it.expression))
+    }
 }
 
 /// Returns `true` for a result that ends in `_s` and is a rate, by its name, such as `gb_per_s` or `gb_s`, or by its place in a
@@ -785,10 +818,11 @@ fn check_repeat(raw: Option<&Spanned<Repeat>>) -> Result<Repeat, Mistake> {
         "`precision` is a number above 0"
     } else if !(repeat.confidence > 0.0 && repeat.confidence < 1.0) {
         "`confidence` is a number between 0 and 1"
-    } else if repeat.seconds.is_nan() || repeat.seconds <= 0.0 {
+    } else if repeat.seconds.is_some_and(|it| it.is_nan() || it <= 0.0) {
         "`seconds` is a number above 0"
     } else {
-        return Ok(repeat);
+        let seconds = repeat.seconds.filter(|it| it.is_finite());
+        return Ok(Repeat { seconds, ..repeat });
     };
     Err(Mistake::new(raw.span(), reason))
 }

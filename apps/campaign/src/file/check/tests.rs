@@ -79,6 +79,12 @@ const MISTAKES: &[(&str, &str, usize, &str)] = &[
         "\"1:4\", \"1:2:4:8\"]\n\n[[zip]]",
         "\"1:4\", \"1:8\"]\n\n[[zip]]",
         9,
+        "no row of this [[zip]] has hosts=1:8",
+    ),
+    (
+        "\"1:4\", \"1:2:4:8\"]\n\n[[zip]]",
+        "\"1:4\"]\n\n[[zip]]",
+        9,
         "no point has hosts=1:2:4:8",
     ),
     (
@@ -166,7 +172,7 @@ const MISTAKES: &[(&str, &str, usize, &str)] = &[
         "[repeat]",
         "[values]\nmedian = \"2 * wall_s\"\n[repeat]",
         29,
-        "`median` is no name for a value, or has another meaning",
+        "`median` is a column of the reports already",
     ),
     (
         "name = \"pdgemm\"",
@@ -216,7 +222,7 @@ const MISTAKES: &[(&str, &str, usize, &str)] = &[
         "\n[sweep]",
         "nodes = [1]\n\n[sweep]",
         4,
-        "expected a number of nodes, or an expression",
+        "expected a number, a string",
     ),
     (
         "name = \"unlike",
@@ -269,7 +275,7 @@ const MISTAKES: &[(&str, &str, usize, &str)] = &[
 ];
 
 fn parse(text: &str) -> Result<Campaign, Mistake> {
-    Campaign::parse(text, PathBuf::from("/"))
+    Campaign::parse(text, PathBuf::from("/"), false)
 }
 
 #[test]
@@ -294,7 +300,7 @@ fn a_campaign_has_the_points_of_its_sweep_joined_with_its_zip() {
             campaign.repeat.max,
             campaign.repeat.seconds
         ),
-        (4, 15, 3600.0)
+        (4, 15, Some(3600.0))
     );
     let [ours, pdgemm] = &campaign.contenders[..] else {
         panic!("two contenders");
@@ -510,6 +516,47 @@ fn numbers_that_no_record_can_hold_are_refused() {
 }
 
 #[test]
+fn equal_numbers_that_are_written_in_two_ways_are_refused_in_all_lists() {
+    for (one, other, is_one) in [
+        ("3.1", "3.10", true),
+        ("1e3", "1000.0", true),
+        ("0.5", "+0.5", true),
+        ("3.10", "3.10", false),
+        ("3.1", "3.11", false),
+        ("1", "1.0", false),
+        ("\"3.1\"", "3.10", false),
+        ("\"3.1\"", "\"3.10\"", false),
+    ] {
+        let sweep = format!("[sweep]\na = [{one}, {other}]\n");
+        let apart = format!("[sweep]\na = [{one}]\nb = [{other}]\n");
+        let zip = format!("[[zip]]\na = [{one}, {other}]\nb = [1, 2]\n");
+        let tune = format!("tune = {{ a = [{one}, {other}] }}");
+        for (file, is_list) in [
+            (write_file(&sweep, "a", ""), is_one || one == other),
+            (write_file(&apart, "ab", ""), false),
+            (write_file(&zip, "ab", ""), false),
+            (write_file("", "a", &tune), false),
+        ] {
+            match parse(&file) {
+                Ok(_) => assert!(!is_one && !is_list, "{file}"),
+                Err(mistake) => {
+                    let reason = if is_list {
+                        "is there twice"
+                    } else {
+                        "are one number"
+                    };
+                    assert!(is_one || is_list, "{file}");
+                    assert!(mistake.reason.contains(reason), "{}", mistake.reason);
+                    // The copy of an older file is read.
+                    let copy = Campaign::parse(&file, PathBuf::from("/"), true);
+                    assert_eq!(copy.is_ok(), !is_list, "{file}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn points_are_joined_with_the_rows_that_agree() {
     let set = |names: &str, digits: usize| -> Parameters {
         let values = names.chars().enumerate();
@@ -519,7 +566,7 @@ fn points_are_joined_with_the_rows_that_agree() {
                 // Numbers of two kinds and a text are three values.
                 let value = match digit {
                     0 => Parameter::Whole(1),
-                    1 => Parameter::Number(1.5.into()),
+                    1 => Parameter::Number(1.5),
                     _ => Parameter::Text("1".to_owned()),
                 };
                 (name.to_string(), value)
@@ -547,16 +594,12 @@ fn points_are_joined_with_the_rows_that_agree() {
                 .iter()
                 .find(|point| !rows.iter().any(|row| agree(point, row)));
             match (join(&points, &rows), lone_row, lone_point) {
-                (Err(reason), Some(row), _) => {
-                    let row = describe_parameters(row);
-                    assert_eq!(
-                        reason,
-                        format!("no point has {row}, which a row of this [[zip]] has")
-                    );
-                }
-                (Err(reason), None, Some(point)) => {
+                (Err(reason), _, Some(point)) => {
                     let point = describe_parameters(point);
                     assert_eq!(reason, format!("no row of this [[zip]] has {point}"));
+                }
+                (Err(reason), Some(_), None) => {
+                    assert!(reason.starts_with("no point has "), "{reason}");
                 }
                 (joined, ..) => {
                     let pairs = points
@@ -628,18 +671,30 @@ fn a_rate_is_no_time() {
             "{place}"
         );
     }
+    let result = "{ json = [\"wall_s\", \"a_s\"] }";
     for value in ["1 / wall_s", "1e9/wall_s", "a_s / wall_s"] {
-        let result = "{ json = [\"wall_s\", \"a_s\"] }";
-        assert!(
-            better(result, &format!("value = \"{value}\"")).is_err(),
-            "{value}"
-        );
+        for values in [
+            format!("value = \"{value}\""),
+            format!("value = \"x_s\"\n[values]\nx_s = \"{value}\""),
+            format!("value = \"wall_s + x_s\"\n[values]\nx_s = \"{value}\""),
+            format!("value = \"y_s\"\n[values]\nx_s = \"{value}\"\ny_s = \"2 * x_s\""),
+        ] {
+            let refused = better(result, &values).unwrap_err().reason;
+            assert!(
+                refused.contains("add better = \"more\""),
+                "{values}: {refused}"
+            );
+        }
     }
     assert_eq!(
         better(
-            "{ json = [\"wall_s\", \"a_s\"] }",
-            "value = \"wall_s + a_s\""
+            result,
+            "value = \"sum_s\"\n[values]\nrate = \"1 / wall_s\"\nsum_s = \"wall_s + a_s\""
         ),
         Ok(Better::Less)
     );
+    // Work over a rate is a time.
+    let ideal = "value = \"ideal_s\"\n[values]\nideal_s = \"2e-9 * 8**3 / gflops\"";
+    assert_eq!(better("{ json = [\"gflops\"] }", ideal), Ok(Better::Less));
+    assert_eq!(better(result, "value = \"wall_s + a_s\""), Ok(Better::Less));
 }
