@@ -265,6 +265,36 @@ mod tests {
     }
 
     #[test]
+    fn twenty_four_curves_with_marks_differ() {
+        let curves = (0..24).map(|index| Curve {
+            name: format!("curve {index}"),
+            color: color::of_series(index),
+            marks: plot().marks,
+            ..curve(false)
+        });
+        let plot = Plot {
+            curves: curves.collect(),
+            ..plot()
+        };
+        let svg = draw_plots(&[plot]);
+        let looks = (0..24).map(|index| {
+            let (_, entry) = svg.split_once(&format!(">curve {index}<")).unwrap();
+            let words = entry.split("<text").next().unwrap().split_whitespace();
+            // Colours and the ends of paths, without coordinates.
+            let look = words.filter_map(|word| match word.find('m') {
+                Some(at) => Some(&word[at..]),
+                None => ["stroke=", "<circle"]
+                    .iter()
+                    .any(|start| word.starts_with(start))
+                    .then_some(word),
+            });
+            look.collect::<Vec<_>>()
+        });
+        let looks: std::collections::BTreeSet<Vec<&str>> = looks.collect();
+        assert_eq!(looks.len(), 24, "{looks:?}");
+    }
+
+    #[test]
     fn a_curve_is_dotted_where_nothing_was_measured() {
         let points: Vec<(f64, f64)> = (0..=10).map(|x| (f64::from(x), 1.0)).collect();
         for (low, high) in [(0, 10), (0, 4), (3, 7), (7, 7), (10, 10)] {

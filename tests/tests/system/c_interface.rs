@@ -109,7 +109,8 @@ fn batches_in_c_and_fortran_are_shared_by_speed() {
     for mpi in libraries() {
         for program in ["examples/batch.c", "examples/batch.f90"] {
             let program = compile(&mpi, folder.path(), program, &[]);
-            check_batch(&run(mpi.command(3, &program, &[]), HANGS).success());
+            let none: [&str; 0] = [];
+            check_batch(&run(mpi.command(3, &program, &none), HANGS).success());
         }
     }
 }
