@@ -138,7 +138,7 @@ fn models_are_plotted() {
     assert_eq!(drawn.matches("<polyline").count(), 2 * 2 * 4);
     assert_eq!(drawn.matches("stroke-dasharray=\"2 4\"").count(), 2 * 2 * 2);
     for (text, times) in [
-        (">speed, units/s<", 1),
+        (">speed, units/s", 1),
         (">time, s<", 1),
         (">2 models<", 2),
         (">cliff-paging<", 2),

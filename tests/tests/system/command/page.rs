@@ -103,7 +103,7 @@ fn a_report_works_in_a_browser() {
         let check = |key: &str, expected: Value| {
             assert_eq!(found[key], expected, "{key} at {width}: {found}");
         };
-        check("width", width.into());
+        check("edge", width.into());
         check("hidden", serde_json::json!([true, 0, false]));
         check("unmarked", unmarked.into());
         check("filters", filters.into());
