@@ -1,11 +1,13 @@
 //! `cargo xtask lint`: the checks that run no test.
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::Result;
 
 use crate::build;
 use crate::install;
+use crate::interface;
 use crate::machine;
 use crate::mpi::Library;
 use crate::needs::Goal;
@@ -38,7 +40,7 @@ const CHECKS: [(&str, &str); 4] = [
 /// The version of cargo-deny: others know other rules.
 const DENY_VERSION: &str = "0.20.2";
 
-/// Checks formatting, clippy, dependency rules and documentation, each without a single warning.
+/// Checks formatting, clippy, dependency rules, documentation and public items, each without a single warning.
 ///
 /// # Errors
 /// When a step fails.
@@ -50,29 +52,19 @@ pub fn run(workspace: &Workspace, steps: &mut Steps) -> Result<()> {
         let mut check = build::cargo(workspace, &mpi, line);
         steps.run(name, || execute(check.env("RUSTDOCFLAGS", "-D warnings")))?;
     }
-    check_dependencies(workspace, steps)
+    check_dependencies(workspace, steps)?;
+    interface::check(workspace, steps, &mpi)
 }
 
 /// Checks the rules of `deny.toml`, which may allow an edge of the design that no crate uses yet, and the known flaws of
 /// dependencies where their list can be fetched.
 fn check_dependencies(workspace: &Workspace, steps: &mut Steps) -> Result<()> {
-    let tools = workspace.target(Library::OpenMpi).join("tools");
-    let program = tools.join("bin/cargo-deny");
+    let program = install_tool(workspace, steps, "cargo-deny", DENY_VERSION)?;
     let deny = |words: &str| {
         let mut command = Command::new(&program);
         command.args(words.split(' ')).current_dir(workspace.root());
         command
     };
-    let found = deny("--version").output();
-    let wanted = format!("cargo-deny {DENY_VERSION}\n");
-    if !found.is_ok_and(|found| found.stdout == wanted.as_bytes()) {
-        steps.run("install cargo-deny", || {
-            // Unoptimised: it runs for seconds, and takes minutes to optimise. What it is built of is not kept.
-            let line = format!("install --debug --locked --force cargo-deny@{DENY_VERSION} --root");
-            let mut install = workspace.cargo(Library::OpenMpi, &line);
-            execute(install.arg(&tools).env_remove("CARGO_TARGET_DIR"))
-        })?;
-    }
     steps.run("dependency rules", || {
         execute(&mut deny(
             "--workspace check --allow unused-wrapper licenses bans sources",
@@ -87,6 +79,31 @@ fn check_dependencies(workspace: &Workspace, steps: &mut Steps) -> Result<()> {
     steps.run("advisories", || {
         execute(&mut deny("--workspace check --disable-fetch advisories"))
     })
+}
+
+/// Installs this version of a tool, unless it is there; returns its program.
+///
+/// # Errors
+/// When it cannot be installed.
+pub fn install_tool(
+    workspace: &Workspace,
+    steps: &mut Steps,
+    name: &str,
+    version: &str,
+) -> Result<PathBuf> {
+    let tools = workspace.target(Library::OpenMpi).join("tools");
+    let program = tools.join("bin").join(name);
+    let found = Command::new(&program).arg("--version").output();
+    let wanted = format!("{name} {version}\n");
+    if !found.is_ok_and(|found| found.stdout == wanted.as_bytes()) {
+        steps.run(&format!("install {name}"), || {
+            // Unoptimised: it runs for seconds, and takes minutes to optimise. What it is built of is not kept.
+            let line = format!("install --debug --locked --force {name}@{version} --root");
+            let mut install = workspace.cargo(Library::OpenMpi, &line);
+            execute(install.arg(&tools).env_remove("CARGO_TARGET_DIR"))
+        })?;
+    }
+    Ok(program)
 }
 
 /// Installs the components of Rust that are missing.

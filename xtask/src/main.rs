@@ -27,6 +27,7 @@ mod demo;
 mod documented;
 mod fuzz;
 mod install;
+mod interface;
 mod machine;
 mod manuals;
 mod mpi;

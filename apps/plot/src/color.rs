@@ -15,6 +15,9 @@ pub const ORANGE: &str = "#e69f00";
 /// Grey, for references such as a constant or a peak.
 pub const GREY: &str = "#999999";
 
+/// Number of series whose colours differ.
+pub const N_SERIES: usize = PALETTE.len();
+
 /// The colours of series that have none of their own, in order.
 const PALETTE: [&str; 7] = [BLUE, VERMILION, GREEN, PURPLE, SKY, ORANGE, "#000000"];
 

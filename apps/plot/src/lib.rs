@@ -23,6 +23,7 @@
 //!         color: color::of_series(0),
 //!         dashed: false,
 //!         points: vec![(0.0, 90.0), (100.0, 100.0), (400.0, 97.0)],
+//!         ..Curve::default()
 //!     }],
 //!     marks: [(100.0, 1.0), (400.0, 4.1)]
 //!         .map(|(units, t_s)| Mark::of_speed(units, units, t_s, 0.05))

@@ -42,7 +42,7 @@ pub fn draw_log_log(title: &str, x_title: &str, y_title: &str, series: &[Series]
                 )
             })
             .collect();
-        svg.polyline(&places, color, false);
+        svg.polyline(&places, color, 1.8, "");
         for &place in &places {
             svg.circle(place, 3.5, color);
         }

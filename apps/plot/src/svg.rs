@@ -9,7 +9,11 @@ use crate::text_width::measure_text;
 /// Pixels between the text at an edge and the edge.
 const MARGIN: f64 = 8.0;
 
-/// An SVG document under construction, on a white background.
+/// Fits the width of a window, and turns light and dark round, with the same hues, for readers who prefer dark.
+const STYLE: &str = ":root{color-scheme:light dark;max-width:100%;height:auto}\
+     @media(prefers-color-scheme:dark){:root{filter:invert(.93) hue-rotate(180deg)}}";
+
+/// An SVG document under construction, on a white background, or a dark one for readers who prefer it.
 ///
 /// Coordinates and lengths are pixels, `x` to the right and `y` downwards; pairs are `(x, y)`.
 /// Text and titles may hold any characters. A document is widened by what its text needs.
@@ -82,6 +86,7 @@ impl Svg {
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
              viewBox=\"{left:.0} 0 {width:.0} {height:.0}\" font-family=\"sans-serif\" font-size=\"{font_size}\">\n\
+             <style>{STYLE}</style>\n\
              <rect x=\"{left:.0}\" width=\"{width:.0}\" height=\"{height:.0}\" fill=\"white\"/>\n\
              {elements}</svg>\n"
         )
@@ -142,17 +147,16 @@ impl Svg {
         ));
     }
 
-    /// Adds a line through points, interrupted if it is `dashed`.
-    pub fn polyline(&mut self, points: &[(f64, f64)], color: &str, dashed: bool) {
+    /// Adds a line through points, with dashes as `stroke-dasharray` has them; without any it is solid.
+    pub fn polyline(&mut self, points: &[(f64, f64)], color: &str, width: f64, dashes: &str) {
         let points = points.iter().map(|(x, y)| format!("{x:.2},{y:.2}"));
         let points = points.collect::<Vec<_>>().join(" ");
-        let dashes = if dashed {
-            " stroke-dasharray=\"7 4\""
-        } else {
-            ""
+        let dashes = match dashes {
+            "" => String::new(),
+            lengths => format!(" stroke-dasharray=\"{lengths}\""),
         };
         self.add(format_args!(
-            "<polyline points=\"{points}\" fill=\"none\" stroke-width=\"1.8\" stroke=\"{color}\"{dashes}/>"
+            "<polyline points=\"{points}\" fill=\"none\" stroke-width=\"{width}\" stroke=\"{color}\"{dashes}/>"
         ));
     }
 
@@ -160,6 +164,19 @@ impl Svg {
     pub fn circle(&mut self, (x, y): (f64, f64), radius: f64, fill: &str) {
         self.add(format_args!(
             "<circle cx=\"{x:.2}\" cy=\"{y:.2}\" r=\"{radius}\" fill=\"{fill}\"/>"
+        ));
+    }
+
+    /// Adds a disc, a square, a triangle or a diamond; the shapes repeat.
+    pub fn shape(&mut self, (x, y): (f64, f64), shape: usize, fill: &str) {
+        let path = match shape % 4 {
+            0 => return self.circle((x, y), 3.5, fill),
+            1 => "m-3.2-3.2h6.4v6.4h-6.4z",
+            2 => "m0-4.6l4.4 7.6h-8.8z",
+            _ => "m0-4.8l4.8 4.8l-4.8 4.8l-4.8-4.8z",
+        };
+        self.add(format_args!(
+            "<path d=\"M{x:.2} {y:.2}{path}\" fill=\"{fill}\"/>"
         ));
     }
 

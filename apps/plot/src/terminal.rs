@@ -31,7 +31,7 @@ pub fn draw_in_terminal(plot: &Plot) -> String {
             grid.draw_line(from, to, curve.symbol);
         }
     }
-    for mark in &plot.marks {
+    for mark in plot.all_marks() {
         let (column, row) = (grid.column_of(mark.x), grid.row_of(mark.y));
         grid.cells[row][column] = MARK;
     }
@@ -127,6 +127,7 @@ mod tests {
             color: "#000",
             dashed: false,
             points: vec![(0.0, 0.0), (10.0, 10.0)],
+            ..Curve::default()
         }
     }
 

@@ -101,7 +101,7 @@ pub struct MeasureArguments {
     /// NAME-together.points; surfaces end in .surface. The same command continues the files that are there
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     out: Option<PathBuf>,
-    /// File for a plot of speed against size (SVG)
+    /// File for a plot of speed against size of all models together (SVG)
     #[arg(
         long,
         value_name = "FILE",
@@ -184,7 +184,7 @@ pub fn run(comm: &Arc<dyn Comm>, arguments: &MeasureArguments) -> Result<Option<
         return Ok(None);
     }
     if let Some(file) = svg {
-        file.fill(&draw_plots(&document.make_plots()))?;
+        file.fill(&draw_plots(&[document.make_plot()]))?;
     }
     let format = |document: &MeasureDocument| document.format(output_width());
     Answer::new(arguments.json, &document, format).map(Some)

@@ -1,5 +1,8 @@
 //! The points of a campaign as tables and as JSON.
 
+use std::ffi::OsStr;
+use std::path::Path;
+
 use isochron_hierarchy::model::{Point, SurfacePoint};
 use isochron_hierarchy::printable::show_name;
 use isochron_plot::{Curve, Mark, Plot, color};
@@ -149,17 +152,25 @@ impl MeasureDocument {
 }
 
 impl MeasureDocument {
-    /// Makes a plot of speed against size for each model.
-    pub fn make_plots(&self) -> Vec<Plot> {
-        self.ranks
-            .iter()
-            .map(MeasuredModelDocument::make_plot)
-            .collect()
+    /// Makes the plot of speed against size, with a curve for each model.
+    pub fn make_plot(&self) -> Plot {
+        let curves = self.ranks.iter().enumerate();
+        let kernel = Path::new(&self.kernel).file_name();
+        let kernel = kernel.map_or(self.kernel.as_str().into(), OsStr::to_string_lossy);
+        Plot {
+            title: format!("kernel {}", show_name(&kernel)),
+            x_name: "size, units",
+            y_name: "10⁹ op/s",
+            curves: curves
+                .map(|(index, model)| model.make_curve(index))
+                .collect(),
+            marks: Vec::new(),
+        }
     }
 }
 
 impl MeasuredModelDocument {
-    fn make_plot(&self) -> Plot {
+    fn make_curve(&self, index: usize) -> Curve {
         let points = self
             .points
             .iter()
@@ -170,18 +181,13 @@ impl MeasuredModelDocument {
                 Mark::of_speed(d as f64, measured.work_per_s * t_s / 1e9, t_s, ci_s)
             })
             .collect();
-        Plot {
-            title: show_name(&self.describe()).into_owned(),
-            x_name: "size, units",
-            y_name: "10⁹ op/s",
-            curves: vec![Curve {
-                name: "measured".to_owned(),
-                symbol: '*',
-                color: color::BLUE,
-                dashed: false,
-                points: marks.iter().map(|mark| (mark.x, mark.y)).collect(),
-            }],
+        Curve {
+            name: show_name(&self.describe()).into_owned(),
+            symbol: '*',
+            color: color::of_series(index),
+            points: marks.iter().map(|mark| (mark.x, mark.y)).collect(),
             marks,
+            ..Curve::default()
         }
     }
 
@@ -249,8 +255,8 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part} in {text}");
         }
-        let plots = document.make_plots();
-        assert_eq!(plots[0].marks.len(), 1, "a bound is not drawn");
+        let curves = document.make_plot().curves;
+        assert_eq!(curves[0].marks.len(), 1, "a bound is not drawn");
         assert!(
             text.lines().all(|line| line.chars().count() <= 80),
             "{text}"

@@ -84,19 +84,19 @@ pub struct MxmArguments {
     #[arg(long, conflicts_with_all = ["out", "report"])]
     pub(super) plan: bool,
     /// File for the plan (JSON)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = ABOUT_RUN)]
     pub(super) save_plan: Option<PathBuf>,
     /// File with a plan for these hosts, devices and options, which is used without measuring
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = ABOUT_RUN)]
     pub(super) load_plan: Option<PathBuf>,
     /// File for the times and decisions of a run that learns (JSON)
-    #[arg(long, value_name = "FILE", conflicts_with = "plan")]
+    #[arg(long, value_name = "FILE", help_heading = ABOUT_RUN, conflicts_with = "plan")]
     pub(super) record: Option<PathBuf>,
     /// File with a record, whose run is repeated with the same decisions and without measuring
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["plan", "load_plan"])]
+    #[arg(long, value_name = "FILE", help_heading = ABOUT_RUN, conflicts_with_all = ["plan", "load_plan"])]
     pub(super) replay: Option<PathBuf>,
     /// File for the timeline of the run, which Perfetto shows (protobuf)
-    #[arg(long, value_name = "FILE", conflicts_with = "plan")]
+    #[arg(long, value_name = "FILE", help_heading = ABOUT_RUN, conflicts_with = "plan")]
     pub(super) trace: Option<PathBuf>,
     /// Use of the model store: none, read, or read-write, which adds this run's times
     #[arg(long, value_name = "USE", default_value_t = StoreMode::ReadWrite)]
@@ -130,7 +130,7 @@ pub struct MxmArguments {
     #[command(flatten)]
     pub watch: WatchArguments,
     /// File for the report (JSON)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = ABOUT_RUN)]
     pub(super) report: Option<PathBuf>,
     /// Print the report (JSON) instead of the summary
     #[arg(long)]
@@ -168,6 +168,9 @@ const READERS: [(&str, &[Strategy]); 10] = [
     ("max-seconds", KNOWING),
     ("models", KNOWING),
 ];
+
+/// The heading of options that name a file about the run.
+const ABOUT_RUN: &str = "Files about a run (a plan to use again, a record to repeat the run by, a trace to look at, a report for scripts)";
 
 /// Sets options apart in the help that the default strategy does not read, each with the strategies that do.
 fn show_readers(argument: Arg) -> Arg {

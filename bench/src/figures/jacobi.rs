@@ -299,8 +299,8 @@ impl ShownRun {
             name: "equal time".to_owned(),
             symbol: '/',
             color: color::GREY,
-            dashed: false,
             points: vec![(0.0, 0.0), (end, self.find_speed(end, longest_s))],
+            ..Curve::default()
         }
     }
 

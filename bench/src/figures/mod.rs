@@ -101,8 +101,8 @@ fn draw_curve(name: String, color: &'static str, points: Vec<(f64, f64)>) -> Cur
         name,
         symbol: '*',
         color,
-        dashed: false,
         points,
+        ..Curve::default()
     }
 }
 

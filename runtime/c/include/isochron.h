@@ -451,7 +451,7 @@ int isochron_balancer_by_times(isochron_session_t *session,
 // | max_move | same | largest share of all units that may move at once (default 1) |
 // | growth | same | largest growth of a part in one change, as a factor (default 2) |
 // | retry_after | same | sweeps after which a rank without units is tried again (default 100) |
-// | move_unit_s | same | seconds to move a unit, before any move (default: ten times those to compute one) |
+// | move_unit_s | same | seconds to move a unit, before any move (default: ten times those to compute one); 0 if none has to move |
 // | max_local, weight | may differ | of this rank: its most units; its expected speed beside that of others (default 1) |
 //
 // Collective: all ranks of the session, with the same units. The column "ranks" says which settings all of them give alike. A

@@ -10,7 +10,7 @@ use isochron_tests::launch::{HANGS, Mpi, is_whole, libraries, prefix, run};
 
 use super::docs::find_root;
 use super::memcheck::{check_program, check_ranks};
-use super::own_loops::{SWEEPS, StencilOutcome};
+use super::own_loops::{SWEEPS, StencilOutcome, check_batch};
 
 /// Options under which the sources compile without a warning.
 const C_OPTIONS: &[&str] = &[
@@ -99,6 +99,19 @@ fn compile_stencil(mpi: &Mpi, folder: &Path, language: &str) -> PathBuf {
             &["examples/slow_rank.f90", "examples/halo.f90", "slow_rank.o"],
         ),
         _ => compile(mpi, folder, "examples/stencil.c", &["slow_rank.o"]),
+    }
+}
+
+/// Samples of a batch go to the faster ranks within 20 steps: nothing has to move, so nothing has to be won back.
+#[test]
+fn batches_in_c_and_fortran_are_shared_by_speed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for mpi in libraries() {
+        for program in ["examples/batch.c", "examples/batch.f90"] {
+            let program = compile(&mpi, folder.path(), program, &[]);
+            let none: [&str; 0] = [];
+            check_batch(&run(mpi.command(3, &program, &none), HANGS).success());
+        }
     }
 }
 

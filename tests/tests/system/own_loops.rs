@@ -53,6 +53,17 @@ impl StencilOutcome {
     }
 }
 
+/// Checks that the last of three ranks, four times slower than the others, has a ninth of the samples.
+///
+/// # Panics
+/// If it has not.
+pub fn check_batch(output: &str) {
+    for (rank, samples) in [(0, 400), (1, 400), (2, 100)] {
+        let line = format!("rank {rank} has {samples} of 900 samples");
+        assert!(output.contains(&line), "{line}: {output}");
+    }
+}
+
 /// Returns the sum of the bits of the stencils' cells after [`SWEEPS`] sweeps on one plate.
 ///
 /// What a boundary does travels a cell a sweep. So a plate that is just large enough has all the cells there are: its

@@ -9,7 +9,7 @@ use isochron_tests::launch::{HANGS, Mpi, Outcome, libraries, python, python_pack
 use isochron_tests::launch::{is_whole, wheel_without_mpi};
 
 use super::docs::write_program;
-use super::own_loops::{SWEEPS, StencilOutcome};
+use super::own_loops::{SWEEPS, StencilOutcome, check_batch};
 
 /// A virtual environment with a wheel and NumPy.
 #[derive(Clone, Copy)]
@@ -275,6 +275,14 @@ fn an_mpi4py_of_another_library_is_refused() {
         "the same MPI library",
     ] {
         assert!(error.contains(words), "{}: {error}", open_mpi.name);
+    }
+}
+
+#[test]
+fn a_batch_in_python_is_shared_by_speed() {
+    let script = find_script("../runtime/python/examples/batch.py");
+    for mpi in libraries() {
+        check_batch(&run_ranks(&mpi, 3, &[&script]).success());
     }
 }
 

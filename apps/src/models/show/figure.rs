@@ -11,40 +11,113 @@ use super::{MeasuredTime, ModelKey, NamedModel, ShownModel, TimedSize};
 /// Places at which a curve is evaluated, besides the measured sizes.
 const PLACES: u32 = 400;
 
-impl ShownModel {
-    /// Makes the plot of speed against size, and of time against size if asked for.
-    pub(super) fn plots(&self, with_time: bool) -> Vec<Plot> {
-        if self.keys.is_empty() {
-            return Vec::new();
-        }
-        let mut plots = vec![self.make_plot("speed, units/s", NamedModel::speed, speed_mark)];
-        if with_time {
-            plots.push(self.make_plot("time, s", NamedModel::time_s, time_mark));
-        }
-        plots
-    }
+/// A quantity to draw: its name, its value by a model, and as it was measured.
+type Quantity = (
+    &'static str,
+    fn(&NamedModel, f64) -> f64,
+    fn(f64, &MeasuredTime) -> Mark,
+);
 
-    fn make_plot(
-        &self,
-        y_name: &'static str,
-        value: fn(&NamedModel, f64) -> f64,
-        make_mark: fn(f64, &MeasuredTime) -> Mark,
-    ) -> Plot {
-        let places = self.curve_places();
-        let mut curves = Vec::new();
-        for (index, &key) in self.keys.iter().enumerate() {
-            let (symbol, color, dashed) = curve_style(index, key);
-            let model = self.make_model(key);
-            curves.push(Curve {
-                name: key.name(),
+/// Makes the plots of speed against size, and of time against size if asked for. Models of one kind of size share a plot.
+pub(super) fn make_plots(models: &[ShownModel], with_time: bool) -> Vec<Plot> {
+    let speed: Quantity = ("speed, units/s", NamedModel::speed, speed_mark);
+    let time: Quantity = ("time, s", NamedModel::time_s, time_mark);
+    let quantities = [Some(speed), with_time.then_some(time)];
+    let mut axes: Vec<&str> = Vec::new();
+    for model in models.iter().filter(|model| !model.drawn.is_empty()) {
+        if !axes.contains(&model.labels.axis) {
+            axes.push(model.labels.axis);
+        }
+    }
+    let all = quantities.iter().flatten();
+    all.flat_map(|quantity| {
+        axes.iter().map(|&axis| {
+            let models = models.iter().filter(|model| model.labels.axis == axis);
+            make_plot(&models.collect::<Vec<_>>(), quantity)
+        })
+    })
+    .collect()
+}
+
+fn make_plot(models: &[&ShownModel], (y_name, value, make_mark): &Quantity) -> Plot {
+    let names = name_all(models);
+    let mut curves = Vec::new();
+    let mut marks = Vec::new();
+    for (model, name) in models.iter().zip(&names) {
+        let drawn = model.measure_marks(*make_mark);
+        let ends = drawn.iter().map(|mark| mark.x);
+        let measured = ends.clone().reduce(f64::min).zip(ends.reduce(f64::max));
+        let places = model.curve_places();
+        let mut own = Vec::new();
+        for (index, &key) in model.drawn.iter().enumerate() {
+            let (symbol, color) = curve_style(index, key);
+            let made = model.make_model(key);
+            let name = match (models.len(), model.drawn.len()) {
+                (1, _) => key.name(),
+                (_, 1) => name.clone(),
+                _ => format!("{name}, {}", key.name()),
+            };
+            own.push(Curve {
+                name,
                 symbol,
                 color,
-                dashed,
-                points: places.iter().map(|&x| (x, value(&model, x))).collect(),
+                dashed: index >= color::N_SERIES,
+                points: places.iter().map(|&x| (x, value(&made, x))).collect(),
+                measured,
+                ..Curve::default()
             });
         }
         // A constant matters least.
-        curves.sort_by_key(|curve| curve.name == Fit::Cpm.to_string());
+        own.sort_by_key(|curve| curve.name.ends_with(&Fit::Cpm.to_string()));
+        let most = own.len();
+        for (index, curve) in own.iter_mut().enumerate() {
+            // Fits of the same points lie over each other: the later ones are narrower.
+            curve.extra_width = 2.0 * (most - 1 - index) as f64;
+        }
+        if models.len() == 1 {
+            marks = drawn;
+        } else if let Some(curve) = own.first_mut() {
+            curve.marks = drawn;
+        }
+        curves.extend(own);
+    }
+    if models.len() > 1 {
+        for (index, curve) in curves.iter_mut().enumerate() {
+            curve.color = color::of_series(index);
+            curve.dashed = (index / color::N_SERIES) % 2 == 1;
+        }
+    }
+    Plot {
+        title: match &names[..] {
+            [name] => name.clone(),
+            names => format!("{} models", names.len()),
+        },
+        x_name: models.first().map_or("", |model| model.labels.axis),
+        y_name,
+        curves,
+        marks,
+    }
+}
+
+/// Returns the names of models, those of files without their folders unless these tell them apart.
+fn name_all(models: &[&ShownModel]) -> Vec<String> {
+    let short: Vec<String> = models.iter().map(|model| model.name()).collect();
+    let is_known = |name: &String| short.iter().filter(|other| *other == name).count() == 1;
+    let all = short.iter().zip(models);
+    all.map(|(name, model)| {
+        let name = if is_known(name) {
+            name.clone()
+        } else {
+            model.describe()
+        };
+        show_name(&name).into_owned()
+    })
+    .collect()
+}
+
+impl ShownModel {
+    /// Returns the measured times of the drawn models.
+    fn measure_marks(&self, make_mark: fn(f64, &MeasuredTime) -> Mark) -> Vec<Mark> {
         let mut marks = Vec::new();
         let Ok(()) = self.visit_times(|time| {
             if self.has_model_of(&time) {
@@ -52,13 +125,7 @@ impl ShownModel {
             }
             Ok::<_, Infallible>(())
         });
-        Plot {
-            title: show_name(&self.describe()).into_owned(),
-            x_name: self.labels.axis,
-            y_name,
-            curves,
-            marks,
-        }
+        marks
     }
 
     /// Returns `true` if a time was measured where a model is shown: for a surface, at the width of a section.
@@ -102,28 +169,15 @@ fn time_mark(x: f64, time: &MeasuredTime) -> Mark {
     }
 }
 
-/// Returns character, colour and whether the line is interrupted: those of fits without restricted shape are.
-///
-/// From the eighth section on the characters repeat and the lines are interrupted.
-fn curve_style(index: usize, key: ModelKey) -> (char, &'static str, bool) {
-    const SECTIONS: [(char, &str); 7] = [
-        ('*', color::BLUE),
-        ('+', color::GREEN),
-        ('~', color::VERMILION),
-        ('.', color::PURPLE),
-        ('x', color::ORANGE),
-        ('#', color::SKY),
-        ('-', color::GREY),
-    ];
+/// Returns the character and the colour of a model of one device.
+fn curve_style(index: usize, key: ModelKey) -> (char, &'static str) {
+    const SYMBOLS: [char; 7] = ['*', '+', '~', '.', 'x', '#', '-'];
     match key {
-        ModelKey::Fit(Fit::Cpm) => ('-', color::GREY, false),
-        ModelKey::Fit(Fit::PiecewiseSpeed) => ('*', color::BLUE, false),
-        ModelKey::Fit(Fit::PiecewiseTime) => ('+', color::GREEN, false),
-        ModelKey::Fit(Fit::Akima) => ('~', color::VERMILION, true),
-        ModelKey::Fit(Fit::RawPiecewise) => ('.', color::PURPLE, true),
-        ModelKey::N(_) => {
-            let (symbol, color) = SECTIONS[index % SECTIONS.len()];
-            (symbol, color, index >= SECTIONS.len())
-        }
+        ModelKey::Fit(Fit::Cpm) => ('-', color::GREY),
+        ModelKey::Fit(Fit::PiecewiseSpeed) => ('*', color::BLUE),
+        ModelKey::Fit(Fit::PiecewiseTime) => ('+', color::GREEN),
+        ModelKey::Fit(Fit::Akima) => ('~', color::VERMILION),
+        ModelKey::Fit(Fit::RawPiecewise) => ('.', color::PURPLE),
+        ModelKey::N(_) => (SYMBOLS[index % SYMBOLS.len()], color::of_series(index)),
     }
 }

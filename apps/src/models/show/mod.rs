@@ -8,6 +8,7 @@ mod stored;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::slice;
 
 use clap::Args;
 use isochron_core::internal::output::check_distinct;
@@ -21,6 +22,7 @@ use crate::named_values::name_all;
 use crate::numbers::parse_whole;
 use crate::output::{self, Answer, AnswerForm, name_path};
 use crate::points::{MeasuredFile, read_measured};
+use figure::make_plots;
 use stored::StoredModel;
 
 /// The models to show, and the form.
@@ -40,7 +42,8 @@ pub struct ShowArguments {
     #[arg(long, value_delimiter = ',', num_args = 1.., value_name = "N",
         value_parser = parse_whole::<u64, 1>)]
     width: Vec<u64>,
-    /// Models to make: cpm, piecewise-speed, piecewise-time, akima, raw-piecewise [default: all]
+    /// Models to make: cpm, piecewise-speed, piecewise-time, akima, raw-piecewise [default: all, and piecewise-speed in
+    /// plots]
     #[arg(long, value_delimiter = ',', num_args = 1.., value_name = "FIT")]
     #[arg(value_parser = name_all::<Fit>(), hide_possible_values = true)]
     fit: Vec<Fit>,
@@ -50,7 +53,7 @@ pub struct ShowArguments {
     /// Draw speed against size in the terminal
     #[arg(long)]
     plot: bool,
-    /// File for a plot of speed against size (SVG)
+    /// File for a plot of speed against size of all models together (SVG)
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// Draw time against size too, with --plot or --svg
@@ -70,6 +73,8 @@ struct ShownModel {
     /// Of points: the sizes that contradict their neighbours.
     flags: Option<Vec<Flag>>,
     keys: Vec<ModelKey>,
+    /// The models to draw. All fits of a device lie over each other: by default it is the one that divides work.
+    drawn: Vec<ModelKey>,
     /// The sizes to show, ascending, once each. If there are none, those of all points are shown.
     wanted: Vec<u64>,
 }
@@ -162,8 +167,7 @@ pub fn run(arguments: &ShowArguments) -> Result<Answer, Failure> {
         models.push(ShownModel::new(name, source, measured, arguments)?);
     }
     if let Some(file) = svg {
-        let plots = models.iter().flat_map(|model| model.plots(arguments.time));
-        file.fill(&draw_plots(&plots.collect::<Vec<_>>()))?;
+        file.fill(&draw_plots(&make_plots(&models, arguments.time)))?;
     }
     if arguments.json {
         return Ok(Answer::written(AnswerForm::Document, move |out| {
@@ -233,7 +237,7 @@ fn write_texts(models: &[ShownModel], form: TextForm, out: &mut dyn Write) -> io
         }
         model.write_text(form.with_repetitions, out)?;
         if form.with_plot {
-            for plot in model.plots(form.with_time) {
+            for plot in make_plots(slice::from_ref(model), form.with_time) {
                 write!(out, "\n{}", draw_in_terminal(&plot))?;
             }
         }
@@ -292,6 +296,10 @@ impl ShownModel {
                 axis: "size, units",
             },
             flags: Some(flags),
+            drawn: match &given.fit[..] {
+                [] if !points.is_empty() => vec![ModelKey::Fit(Fit::default())],
+                _ => keys.clone(),
+            },
             keys,
             wanted: choose_sizes(&given.at, []),
             measured: MeasuredFile::Points(points),
@@ -319,6 +327,7 @@ impl ShownModel {
                 axis: "height, blocks",
             },
             flags: None,
+            drawn: keys.clone(),
             keys,
             wanted: heights,
             measured: MeasuredFile::Surface(surface),
@@ -340,6 +349,16 @@ impl ShownModel {
         // The points and the widths were checked in `of_points` and `of_surface`.
         let model = made.unwrap_or_else(|error| panic!("a model of valid points: {error}"));
         NamedModel { key, model }
+    }
+
+    /// Returns the name of a file without its folder, or of a stored model.
+    fn name(&self) -> String {
+        match &self.source {
+            ModelSource::File(file) => Path::new(file)
+                .file_stem()
+                .map_or_else(|| file.clone(), |name| name.to_string_lossy().into_owned()),
+            ModelSource::Stored(model) => model.describe(),
+        }
     }
 
     /// Returns the name, for a heading.

@@ -96,8 +96,8 @@ fn surfaces_are_told_in_sections() {
     assert_eq!(text.matches("* n = 1   + n = 3").count(), 2, "{text}");
     assert!(text.contains("height, blocks") && !text.contains("not every height"));
     let drawn = std::fs::read_to_string(&svg).expect("a plot");
-    // A line for each curve, and one for it in the legend.
-    assert_eq!(drawn.matches("<polyline").count(), 2 * 2 * 2);
+    // A line for each curve, one before the first measured height and one behind the last, and one in the legend.
+    assert_eq!(drawn.matches("<polyline").count(), 2 * 2 * 4);
     assert_eq!(drawn.matches("<circle").count(), 2 * (4 + 1));
     let scattered = folder.write("scattered", &format!("{head}10 1 2.5\n20 3 3.75\n"));
     let text = isochron(&["models", "show", &scattered]).success();
@@ -134,9 +134,20 @@ fn models_are_plotted() {
     assert_eq!(json(&text)["models"].as_array().map(Vec::len), Some(2));
     let drawn = std::fs::read_to_string(&svg).expect("a plot");
     assert!(drawn.starts_with("<svg ") && drawn.ends_with("</svg>\n"));
-    // A line for each curve, and one for it in the legend.
-    assert_eq!(drawn.matches("<polyline").count(), 2 * 2 * 2 * 5);
-    assert!(!drawn.contains("NaN"));
+    // Both are in one plot of speed and one of time. Lines are dotted where nothing was measured.
+    assert_eq!(drawn.matches("<polyline").count(), 2 * 2 * 4);
+    assert_eq!(drawn.matches("stroke-dasharray=\"2 4\"").count(), 2 * 2 * 2);
+    for (text, times) in [
+        (">speed, units/s", 1),
+        (">time, s<", 1),
+        (">2 models<", 2),
+        (">cliff-paging<", 2),
+        (">cliff-60k<", 2),
+        ("prefers-color-scheme:dark", 1),
+        ("NaN", 0),
+    ] {
+        assert_eq!(drawn.matches(text).count(), times, "{text}");
+    }
     let files = std::fs::read_dir(folder.0.path()).expect("a folder");
     assert_eq!(files.count(), 1, "nothing else is left behind");
 

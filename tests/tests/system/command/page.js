@@ -39,6 +39,28 @@
   search.dispatchEvent(new Event("input"));
   found.nothing = [rows().length, all("#results .empty").length];
 
+  search.value = "";
+  search.dispatchEvent(new Event("input"));
+  size.value = "";
+  size.dispatchEvent(new Event("change"));
+
+  found.looks = new Set(Array.from({ length: 24 }, (_, number) => lookAt(number))).size;
+  found.markers = new Set(Array.from({ length: 24 }, (_, number) => lookAt(number).slice(0, 2) + shapeAt(number))).size;
+  const long = "n".repeat(40);
+  found.same_names = [[`${long}1`, `${long}2`], [`1${long}`, `2${long}`], [`1${long}1`, `1${long}2`, `2${long}1`], [`${long}1${long}`, `${long}2${long}`]]
+    .filter((names) => new Set(shortenAll(names, 12)).size < names.length || shortenAll(names, 12).some((name) => name.length > 12));
+  // What is seen of the verdicts and of the contenders' marks without scrolling aside. No window is narrower than 500 pixels, but a page.
+  found.edge = innerWidth < 640 ? 400 : innerWidth;
+  root.style.width = `${found.edge}px`;
+  redraw();
+  const isSeen = (element) => { const box = element.getBoundingClientRect(); return box.width > 0 && box.left >= 0 && box.right <= found.edge; };
+  const verdicts = all("#table .outcome");
+  found.hidden = [verdicts.length > 0, verdicts.filter((verdict) => !isSeen(verdict)).length, document.body.scrollWidth > found.edge];
+  const marked = (figure) => [...figure.querySelectorAll(".contenders")].some((legend) => legend.children.length > 1 && isSeen(legend));
+  found.unmarked = all("#ratios, #values, #progress").filter((figure) => !marked(figure)).length;
+  const filters = document.querySelector(".filters");
+  found.filters = getComputedStyle(filters).position;
+
   const theme = document.querySelector("#theme");
   found.themes = [1, 2, 3].map(() => { theme.click(); return document.documentElement.dataset.theme ?? "auto"; });
   found.unnamed = all("button, select, input, svg[tabindex], [role=region]").filter((element) => !(element.ariaLabel || element.textContent.trim() || element.labels?.length)).length;

@@ -46,8 +46,8 @@ at_least = 2
 /// A script that uses the page as people do, and leaves what it finds in the page.
 const USE: &str = include_str!("page.js");
 
-/// Opens a page in the browser after adding a script; returns the document that the script leaves.
-fn look(browser: &Path, folder: &Folder, page: &str) -> Value {
+/// Opens a page in the browser, in a window of this width, after adding a script; returns the document that the script leaves.
+fn look(browser: &Path, folder: &Folder, page: &str, width: u32) -> Value {
     let nonce = page
         .split("<script nonce=\"")
         .nth(1)
@@ -69,9 +69,9 @@ fn look(browser: &Path, folder: &Folder, page: &str) -> Value {
             "--disable-background-networking",
             "--disable-component-update",
             "--disable-sync",
-            "--window-size=1280,1000",
             "--dump-dom",
         ])
+        .arg(format!("--window-size={width},1000"))
         .arg(format!("--user-data-dir={}", folder.path("profile")))
         .arg(format!("file://{path}"));
     let outcome = run(command, HANGS);
@@ -97,7 +97,18 @@ fn a_report_works_in_a_browser() {
     isochron(&["campaign", "run", &file, "--dir", &dir]).success();
     isochron(&["campaign", "report", &dir]).success();
     let page = fs::read_to_string(Path::new(&dir).join("report.html")).expect("a report");
-    let found = look(&browser, &folder, &page);
+    // Narrow, each figure has its own marks of the contenders; wide, the filters with theirs stay in view.
+    for (width, unmarked, filters) in [(400, 0, "static"), (1280, 3, "sticky")] {
+        let found = look(&browser, &folder, &page, width);
+        let check = |key: &str, expected: Value| {
+            assert_eq!(found[key], expected, "{key} at {width}: {found}");
+        };
+        check("edge", width.into());
+        check("hidden", serde_json::json!([true, 0, false]));
+        check("unmarked", unmarked.into());
+        check("filters", filters.into());
+    }
+    let found = look(&browser, &folder, &page, 1280);
     let check = |key: &str, expected: Value| assert_eq!(found[key], expected, "{key}: {found}");
     check("rows", 16.into());
     check("elements_of_data", 0.into());
@@ -133,6 +144,9 @@ fn a_report_works_in_a_browser() {
     check("filtered", serde_json::json!([8, "8 of 16 rows"]));
     check("searched", 1.into());
     check("nothing", serde_json::json!([0, 1]));
+    check("looks", 24.into());
+    check("markers", 24.into());
+    check("same_names", serde_json::json!([]));
     check("themes", serde_json::json!(["light", "dark", "auto"]));
     check("unnamed", 0.into());
     check("requests", 0.into());

@@ -769,7 +769,18 @@ fn read_side(
     contenders: &[Contender],
     space: &Space<'_>,
 ) -> Result<Expression, Mistake> {
-    let at = |reason: String| Mistake::new(text.span(), reason);
+    let at = |reason: String| {
+        let names = contenders.iter().map(|contender| &contender.name);
+        let unread = names
+            .filter(|name| !is_name(name))
+            .find(|name| text.get_ref().contains(name.as_str()));
+        let reason = unread.map_or(reason, |name| {
+            format!(
+                "a goal cannot read the contender `{name}`: in its name use letters, digits and `_`"
+            )
+        });
+        Mistake::new(text.span(), reason)
+    };
     let expression = Expression::parse(text.get_ref()).map_err(at)?;
     for name in expression.names() {
         if space.names.contains(name.as_str()) {

@@ -341,6 +341,22 @@ fn mistakes_are_told_with_their_line_and_the_nearest_name() {
 }
 
 #[test]
+fn a_goal_that_reads_a_contender_of_another_name_is_told_which() {
+    for name in ["pd-gemm", "pd gemm", "v2.0", "2nd", "größe (alt)", "a/b"] {
+        let text = WHOLE.replace("name = \"pdgemm\"", &format!("name = \"{name}\""));
+        let text = text.replace("pdgemm.wall_s", &format!("{name}.wall_s"));
+        let reason = parse(&text).expect_err(name).reason;
+        assert!(
+            reason.contains(&format!("the contender `{name}`")),
+            "{name}: {reason}"
+        );
+        // Without a goal the name is one like others.
+        let (text, _) = text.split_once("[[goal]]").unwrap();
+        assert!(parse(text).is_ok(), "{name}");
+    }
+}
+
+#[test]
 fn points_need_the_nodes_that_the_file_says() {
     let list = |nodes: &str| {
         let text = format!("nodes = {nodes}\n{WHOLE}");

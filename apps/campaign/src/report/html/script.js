@@ -39,11 +39,29 @@ function showInterval(value) {
 }
 const showTime = (seconds) => new Date(seconds * 1000).toISOString().slice(0, 19).replace("T", " ") + " UTC";
 const shorten = (text, most) => (text.length > most ? text.slice(0, most - 1) + "…" : text);
+// Names that differ still do: what they have in common goes first.
+function shortenAll(texts, most) {
+  const half = Math.floor(most / 2);
+  const ways = [(text) => shorten(text, most), (text) => `…${text.slice(1 - most)}`, (text) => `${text.slice(0, most - half - 1)}…${text.slice(-half)}`];
+  const shorter = ways.map((way) => texts.map((text) => (text.length > most ? way(text) : text)));
+  const distinct = new Set(texts).size;
+  return shorter.find((tried) => new Set(tried).size === distinct) ?? texts.map((text, number) => shorten(`${number + 1} ${text}`, most));
+}
+
+// Devices of one name that are unlike, as when another library ran on them.
+for (const device of data.runs.devices) {
+  if (data.runs.devices.some((other) => other !== device && device.name === other.name)) device.unlike = `${device.name}, ${device.class}`;
+}
+for (const device of data.runs.devices) device.name = device.unlike ?? device.name;
 
 // ---- Points, contenders, filters ---------------------------------------------------------------------------------------
 
 const contenders = [...new Set(data.rows.map((row) => row.contender))];
-const colourOf = (contender) => `k${contenders.indexOf(contender) % 8}`;
+// Of 24 lines, all differ in colour or dashes; of 64 markers, all in colour or shape.
+const lookAt = (number) => `k${number % 8} d${Math.floor(number / 8) % 3}`;
+const shapeAt = (number) => SHAPES[(number + Math.floor(number / 8)) % 8];
+const lookOf = (contender) => lookAt(contenders.indexOf(contender));
+const shapeOf = (contender) => shapeAt(contenders.indexOf(contender));
 const valuesOf = Object.fromEntries(data.parameters.map((name) => [name, [...new Set(data.rows.map((row) => row.parameters[name]))]]));
 const swept = data.parameters.filter((name) => valuesOf[name].length > 1);
 const describe = (parameters, names = swept) => names.filter((name) => parameters[name] !== undefined).map((name) => `${name}=${parameters[name]}`).join(" ") || "the only point";
@@ -74,12 +92,12 @@ function makeChoice(label, options, value, change) {
 }
 
 function marker(contender) {
-  return svg("svg", { class: `swatch fill ${colourOf(contender)}`, viewBox: "-7 -7 14 14", "aria-hidden": "true" }, svg("path", { d: `M0 0${shapeOf(contender)}` }));
+  return svg("svg", { class: `swatch fill ${lookOf(contender)}`, viewBox: "-7 -7 14 14", "aria-hidden": "true" }, svg("path", { d: `M0 0${shapeOf(contender)}` }));
 }
 
 const count = html("output", { "aria-live": "polite" });
 function makeFilters() {
-  const choices = swept.map((name) => makeChoice(name, [["", "all"], ...valuesOf[name].map((value) => [String(value), shorten(String(value), 40)])], filters.parameters[name], (value) => {
+  const choices = swept.map((name) => makeChoice(name, [["", "all"], ...shortenAll(valuesOf[name].map(String), 40).map((text, number) => [String(valuesOf[name][number]), text])], filters.parameters[name], (value) => {
     filters.parameters[name] = value;
     redraw();
   }));
@@ -201,11 +219,10 @@ function listLogTicks(low, high, most) {
 
 // The ends of the markers of contenders: shapes as well as colours tell them apart.
 const SHAPES = ["m-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0z", "m-3.6-3.6h7.2v7.2h-7.2z", "m0-5l4.6 8h-9.2z", "m0-5l5 5l-5 5l-5-5z", "m0 5l4.6-8h-9.2z", "m-1.6-5h3.2v3.4h3.4v3.2h-3.4v3.4h-3.2v-3.4h-3.4v-3.2h3.4z", "m-5-2h10v4h-10z", "m-2-5h4v10h-4z"];
-const shapeOf = (contender) => SHAPES[contenders.indexOf(contender) % 8];
 const CROSS = "m-4-4l8 8m0-8l-8 8";
 const CIRCLE = SHAPES[0];
 
-// A chart of points `{x, y, low, high, kind, lines}` in series `{colour, shape, points, isLine}`. `x` is a number, or the
+// A chart of points `{x, y, low, high, kind, lines}` in series `{look, shape, points, isLine}`. `x` is a number, or the
 // place of a name in `names`. Points of the kind "failed" have no y and lie below the axis.
 function drawPlot(width, { label, xLabel, yLabel, series, names, xTicks, xLog, yLog, yZero, diagonal }) {
   const points = series.flatMap((one) => one.points);
@@ -217,6 +234,7 @@ function drawPlot(width, { label, xLabel, yLabel, series, names, xTicks, xLog, y
   // On both axes alike where they are compared.
   const both = diagonal ? drawn.flatMap((point) => [point.x, point.y]) : [];
   const y = makeScale([...both, ...drawn.flatMap((point) => [point.y, point.low, point.high])], height - bottom, top, { log: yLog, zero: yZero, most: 5 });
+  const shortNames = names && shortenAll(names, 16);
   const x = names
     ? { at: (place) => left + ((place + 0.5) * (width - left - right)) / names.length, ticks: names.map((_, place) => place) }
     : makeScale([...both, ...points.map((point) => point.x)], left + 6, width - right - 6, { log: xLog, zero: false, most: width / 80, pad: 0.02 });
@@ -226,7 +244,7 @@ function drawPlot(width, { label, xLabel, yLabel, series, names, xTicks, xLog, y
   picture.append(svg("path", { class: "axis", d: `M${left} ${height - bottom}H${width - right}` }));
   let end = -Infinity;
   for (const tick of xTicks ?? x.ticks) {
-    const text = names ? shorten(names[tick], 16) : brief(tick);
+    const text = names ? shortNames[tick] : brief(tick);
     const half = text.length * 3.4;
     const place = Math.min(Math.max(x.at(tick), half), width - half);
     if (place - half < end + 6) continue;
@@ -252,7 +270,7 @@ function drawPlot(width, { label, xLabel, yLabel, series, names, xTicks, xLog, y
       marks.push({ x: px, y: py, lines: point.lines });
     }
     for (const [name, d] of Object.entries(paths)) {
-      if (d) picture.append(svg("path", { class: `${name} ${one.colour} ${name === "dots" ? "fill" : "draw"}${isCrowded ? " crowded" : ""}`, d }));
+      if (d) picture.append(svg("path", { class: `${name} ${one.look} ${name === "dots" ? "fill" : "draw"}${isCrowded ? " crowded" : ""}`, d }));
     }
   }
   return picture;
@@ -269,9 +287,10 @@ function addFigure({ id, title, nav = title, hint, keys, controls = [], draw, co
   const details = html("details", { ontoggle: () => listCommands() }, html("summary", {}, "Commands behind this figure"), behind);
   let shown = [];
   const listCommands = () => behind.replaceChildren(...(details.open ? [...new Set(shown.map((row) => row.command))].map((command) => html("li", {}, html("code", {}, command))) : []));
+  const legend = html("ul", { class: "keys contenders", "aria-label": "Contenders" });
   const section = html("section", { id, "aria-labelledby": `${id}-title`, "data-nav": nav },
     html("h2", { id: `${id}-title` }, title),
-    html("div", { class: "figure" }, hint ? html("p", { class: "hint" }, hint) : null, controls.length ? html("div", { class: "controls" }, controls) : null, keys ?? null, body, commands ? details : null));
+    html("div", { class: "figure" }, hint ? html("p", { class: "hint" }, hint) : null, controls.length ? html("div", { class: "controls" }, controls) : null, keys ?? null, legend, body, commands ? details : null));
   host.append(section);
   const figure = {
     draw(rows) {
@@ -279,6 +298,8 @@ function addFigure({ id, title, nav = title, hint, keys, controls = [], draw, co
       const drawn = draw(rows, width);
       shown = drawn.rows ?? rows;
       listCommands();
+      const drawnContenders = new Set(commands ? shown.map((row) => row.contender) : []);
+      legend.replaceChildren(...(drawnContenders.size > 1 ? [...drawnContenders].map((contender) => html("li", {}, marker(contender), contender)) : []));
       const content = drawn.content.length ? drawn.content : [html("p", { class: "empty" }, "Nothing to show with these filters.")];
       // What stays in its place keeps the focus.
       if (content.some((element, number) => element !== body.children[number])) body.replaceChildren(...content);
@@ -328,7 +349,7 @@ function addTable() {
     { name: "command", of: (row) => row.command, cell: (row) => html("td", {}, html("details", {}, html("summary", {}, "show"), html("code", {}, row.command))) },
   ];
   const order = { column: null, sign: 1 };
-  let limit = 50;
+  let limit = innerWidth > 640 ? 50 : 12;
   const body = html("tbody");
   const heads = columns.map((column) => html("th", { scope: "col", class: column.number ? "number" : null }, html("button", {
     type: "button", onclick: () => {
@@ -341,7 +362,7 @@ function addTable() {
   }, column.name)));
   const more = html("div");
   const content = [html("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Results" },
-    html("table", { id: "table" }, html("thead", {}, html("tr", {}, heads)), body)), more];
+    html("table", { id: "table", class: "cards" }, html("thead", {}, html("tr", {}, heads)), body)), more];
   const compare = (a, b) => {
     const [left, right] = [a, b].map(order.column.of);
     const isMissing = [left, right].map((value) => value === undefined || value === null || value === "");
@@ -353,12 +374,13 @@ function addTable() {
     draw(rows) {
       const sorted = order.column ? [...rows].sort(compare) : rows;
       const most = isPrinting ? Infinity : limit;
-      body.replaceChildren(...sorted.slice(0, most).map((row) => html("tr", { "data-point": row.point }, columns.map((column) => column.cell?.(row) ?? html("td", { class: column.number ? "number" : null }, String(column.of(row)))))));
+      body.replaceChildren(...sorted.slice(0, most).map((row) => html("tr", { "data-point": row.point }, columns.map((column) => fill(column.cell?.(row) ?? makeCell(column, String(column.of(row))), { "data-name": column.name }, [])))));
       more.replaceChildren(...(sorted.length > most ? [makeMore(`Show all ${sorted.length} rows`, () => { limit = Infinity; table.redraw(); })] : []));
       return { content: rows.length ? content : [] };
     },
   });
 }
+const makeCell = (column, text) => html("td", { class: column.number ? "number" : text.length > 16 ? "long" : null }, text);
 // A median with its interval, each in a column of its own.
 function makeMedian(value, unit = "") {
   const interval = !value ? "" : isNumber(value.low) ? `${show(value.low)} to ${show(value.high)}` : "no interval";
@@ -397,20 +419,22 @@ function addRatios() {
       const x = makeScale([1, ...points.flatMap((point) => byPoint.get(point).flatMap((row) => [row.ratio.median, row.ratio.low, row.ratio.high]))], left + 8, width - 12, { log: true, most: width / 90 });
       for (const tick of x.ticks) picture.append(svg("path", { class: "grid", d: `M${x.at(tick)} ${head - 6}V${height - 10}` }), svg("text", { class: "middle", x: x.at(tick), y: head - 11 }, brief(tick)));
       picture.append(svg("path", { class: "unit", d: `M${x.at(1)} ${head - 6}V${height - 10}` }));
-      picture.append(svg("text", { class: "end strong", x: x.at(1) - 8, y: 12 }, isLessBetter ? "← better" : "← worse"), svg("text", { class: "strong", x: x.at(1) + 8, y: 12 }, isLessBetter ? "worse →" : "better →"));
+      const middle = Math.min(Math.max(x.at(1), 62), width - 62);
+      picture.append(svg("text", { class: "end strong", x: middle - 8, y: 12 }, isLessBetter ? "← better" : "← worse"), svg("text", { class: "strong", x: middle + 8, y: 12 }, isLessBetter ? "worse →" : "better →"));
+      const names = points.map((point) => describe(byPoint.get(point)[0].parameters));
+      const shortNames = shortenAll(names, isNarrow ? Math.floor(width / 7) : 40);
       let y = head;
-      for (const point of points) {
+      for (const [place, point] of points.entries()) {
         const lanesHere = byPoint.get(point);
-        const name = describe(lanesHere[0].parameters);
         picture.append(svg("path", { class: "grid", d: `M0 ${y}H${width}` }), isNarrow
-          ? svg("text", { x: left, y: y + 15 }, shorten(name, Math.floor(width / 7)))
-          : svg("text", { class: "end", x: left - 6, y: y + gap / 2 + (lanesHere.length * lane) / 2 + 4 }, shorten(name, 40)));
+          ? svg("text", { x: left, y: y + 15 }, shortNames[place])
+          : svg("text", { class: "end", x: left - 6, y: y + gap / 2 + (lanesHere.length * lane) / 2 + 4 }, shortNames[place]));
         y += isNarrow ? gap - 5 : gap / 2;
         for (const row of lanesHere) {
           const [px, py] = [x.at(row.ratio.median), y + lane / 2];
-          if (isNumber(row.ratio.low)) picture.append(svg("path", { class: `interval draw ${colourOf(row.contender)}`, d: `M${x.at(row.ratio.low)} ${py}H${x.at(row.ratio.high)}` }));
-          picture.append(svg("path", { class: `dots fill ${colourOf(row.contender)}`, d: `M${px} ${py}${shapeOf(row.contender)}` }));
-          marks.push({ x: px, y: py, lines: () => [`${row.contender}: ${showInterval(row.ratio)} times ${data.reference}`, name, `${row.standing}, ${row.ratio.n} rounds`] });
+          if (isNumber(row.ratio.low)) picture.append(svg("path", { class: `interval draw ${lookOf(row.contender)}`, d: `M${x.at(row.ratio.low)} ${py}H${x.at(row.ratio.high)}` }));
+          picture.append(svg("path", { class: `dots fill ${lookOf(row.contender)}`, d: `M${px} ${py}${shapeOf(row.contender)}` }));
+          marks.push({ x: px, y: py, lines: () => [`${row.contender}: ${showInterval(row.ratio)} times ${data.reference}`, names[place], `${row.standing}, ${row.ratio.n} rounds`] });
           y += lane;
         }
         y += isNarrow ? 5 : gap / 2;
@@ -459,7 +483,7 @@ function addValues() {
       const content = [...panels].slice(0, most).map(([title, here]) => {
         const drawn = contenders.filter((contender) => here.some((row) => row.contender === contender));
         const series = drawn.map((contender, number) => ({
-          colour: colourOf(contender), shape: shapeOf(contender), isLine: names === null, shift: (number - (drawn.length - 1) / 2) * (names ? 12 : 3),
+          look: lookOf(contender), shape: shapeOf(contender), isLine: names === null, shift: (number - (drawn.length - 1) / 2) * (names ? 12 : 3),
           points: here.filter((row) => row.contender === contender).sort((a, b) => (names ? 0 : a.parameters[along] - b.parameters[along])).map((row) => {
             const value = quantity ? row.results[quantity] : row.value;
             return {
@@ -506,7 +530,7 @@ function addProgress() {
       const here = all.filter((one) => shown.has(one.row) && (over === "time" || one.round !== null) && (!isOne || one.row.point === point));
       const drawn = contenders.filter((contender) => here.some((one) => one.row.contender === contender));
       const series = drawn.map((contender, number) => ({
-        colour: colourOf(contender), shape: shapeOf(contender), isLine: isOne && over === "time", shift: over === "round" && isOne ? (number - (drawn.length - 1) / 2) * 8 : 0,
+        look: lookOf(contender), shape: shapeOf(contender), isLine: isOne && over === "time", shift: over === "round" && isOne ? (number - (drawn.length - 1) / 2) * 8 : 0,
         points: here.filter((one) => one.row.contender === contender && (one.state >= 3 || (isNumber(one.value) && (isOne || one.row.value)))).map((one) => ({
           // The points of a round lie side by side.
           x: over === "time" ? one.start_s / unit_s : one.round + 1 + (isOne ? 0 : 0.7 * (one.number / data.rows.length - 0.5)),
@@ -539,7 +563,7 @@ function addPredictions() {
       const seconds = here.flatMap((one) => [one.predicted, one.measured]);
       const isWide = seconds.reduce((a, b) => Math.max(a, b), 0) / seconds.reduce((a, b) => Math.min(a, b), Infinity) > 10;
       const series = drawn.map((contender) => ({
-        colour: colourOf(contender), shape: shapeOf(contender),
+        look: lookOf(contender), shape: shapeOf(contender),
         points: here.filter((one) => one.row.contender === contender).map((one) => ({
           x: one.predicted, y: one.measured,
           lines: () => [`${contender}: ${show(one.measured)} s, predicted ${show(one.predicted)} s`, describe(one.row.parameters), `round ${one.round + 1}, ${show(one.measured / one.predicted)} times the prediction`],
@@ -572,13 +596,13 @@ function addSpeeds() {
       const byDevice = new Map();
       here.forEach((one) => byDevice.set(one.device, [...(byDevice.get(one.device) ?? []), one]));
       const series = [...byDevice].map(([device, ones]) => ({
-        colour: `k${kinds.indexOf(device.class) % 8}`, shape: SHAPES[kinds.indexOf(device.class) % 8], isLine: true,
+        look: lookAt(kinds.indexOf(device.class)), shape: shapeAt(kinds.indexOf(device.class)), isLine: true,
         points: ones.sort((a, b) => a.elements - b.elements).map((one) => ({
           x: one.elements, y: one.median, low: one.low, high: one.high,
           lines: () => [`${device.name}: ${showInterval(one)} Gflop/s`, device.class, `${describe(one.row.parameters)}, ${show(one.elements)} elements of C, ${one.n} runs`],
         })),
       }));
-      const keys = html("ul", { class: "keys", "aria-label": "Kinds of devices" }, kinds.map((kind, number) => keyOf(kind, svg("path", { class: `dots fill k${number % 8}`, d: `M0 0${SHAPES[number % 8]}` }))));
+      const keys = html("ul", { class: "keys", "aria-label": "Kinds of devices" }, kinds.map((kind, number) => keyOf(kind, svg("path", { class: `dots fill ${lookAt(number)}`, d: `M0 0${shapeAt(number)}` }))));
       const content = here.length ? [keys, drawPlot(width, { label: "Speeds of devices over their work.", series, xLabel: "elements of C", yLabel: "Gflop/s" })] : [];
       return { rows: [...new Set(here.map((one) => one.row))], content };
     },
@@ -616,7 +640,7 @@ function addHeat() {
           picture.append(svg("text", { class: "middle", x, y }, text));
         });
       });
-      devices.forEach((device, line) => picture.append(svg("text", { class: "end", x: left - 8, y: head + (line + 0.5) * cell + 4 }, shorten(data.runs.devices[device].name, Math.floor(left / 6.8)))));
+      shortenAll(devices.map((device) => data.runs.devices[device].name), Math.floor(left / 6.8)).forEach((name, line) => picture.append(svg("text", { class: "end", x: left - 8, y: head + (line + 0.5) * cell + 4 }, name)));
       const alike = new Map();
       const keyFor = (one) => `${columns.indexOf(one.row)} ${data.runs.devices[one.device].class}`;
       here.forEach((one) => alike.set(keyFor(one), [...(alike.get(keyFor(one)) ?? []), one.median]));
@@ -664,8 +688,8 @@ function drawLayout(run, width) {
   const hosts = [...new Set(run.nodes.map((node) => node.host))];
   for (const node of run.nodes.filter((one) => one.rows * one.cols > 0)) {
     const [x, y, w, h] = [2 + node.col * scale, 2 + node.row * scale, node.cols * scale, node.rows * scale];
-    const colour = `k${(hosts.length > 1 ? hosts.indexOf(node.host) : node.rank) % 8}`;
-    picture.append(svg("rect", { class: `zone fill draw ${colour}`, x, y, width: w, height: h }));
+    const look = lookAt(hosts.length > 1 ? hosts.indexOf(node.host) : node.rank);
+    picture.append(svg("rect", { class: `zone fill draw ${look}`, x, y, width: w, height: h }));
     if (w > 44 && h > 18) picture.append(svg("text", { class: "middle strong", x: x + w / 2, y: y + h / 2 + 4 }, shorten(hosts.length > 1 ? `${node.rank} ${node.host}` : `rank ${node.rank}`, Math.floor(w / 7))));
     marks.push({ x, y, w, h, lines: () => [`rank ${node.rank} on ${node.host}`, `rows ${node.row} to ${node.row + node.rows}, columns ${node.col} to ${node.col + node.cols}`, `${((100 * node.rows * node.cols) / (rows * columns)).toFixed(1)} % of C`, `busy ${show(node.busy_s)} of ${show(run.wall_s)} s`] });
   }
@@ -677,9 +701,10 @@ function drawTimes(run, width) {
   const [left, lane] = [Math.min(150, Math.floor(width * 0.32)), devices.length > 24 ? 12 : 20];
   const { picture, marks } = makeChart(width, devices.length * lane + 26, "Time of each device.");
   const x = makeScale([run.wall_s], left, width - 12, { log: false, most: 4, pad: 0 });
+  const names = shortenAll(devices.map(({ device }) => data.runs.devices[device.device].name), Math.floor(left / 7));
   devices.forEach(({ node, device }, line) => {
     const y = line * lane;
-    picture.append(svg("text", { class: "end", x: left - 6, y: y + lane / 2 + 4 }, shorten(data.runs.devices[device.device].name, Math.floor(left / 7))),
+    picture.append(svg("text", { class: "end", x: left - 6, y: y + lane / 2 + 4 }, names[line]),
       svg("rect", { class: "rest", x: left, y: y + 2, width: x.at(run.wall_s) - left, height: lane - 4 }),
       svg("rect", { class: `fill k${line % 8}`, x: left, y: y + 2, width: Math.max(0, x.at(device.busy_s) - left), height: lane - 4 }));
     marks.push({ x: left, y: y + 1, w: x.at(run.wall_s) - left, h: lane - 2, lines: () => [`${data.runs.devices[device.device].name}: busy ${show(device.busy_s)} of ${show(run.wall_s)} s`, data.runs.devices[device.device].class, `its node waited ${show(node.exposed_s)} s for panels`, node.sum_s ? `and ${show(node.sum_s)} s for the sum of parts of C` : ""] });
