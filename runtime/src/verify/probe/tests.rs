@@ -469,22 +469,16 @@ fn find_damage<T: Scalar>() {
             T::of(at(row, col).value() + error),
             T::of(Complex64::new(f64::INFINITY, 0.0)),
         );
-        let damages: [(&str, &dyn Fn(usize, usize) -> T); 6] = [
-            ("none", &at),
-            ("rows", &|i, j| at(swap(i, [row, other[0]]), j)),
-            ("columns", &|i, j| at(i, swap(j, [col, other[1]]))),
-            ("panel", &|i, j| at(i, j) + sign * panel.local().col(j)[i]),
-            ("element", &|i, j| put(wrong, i, j)),
-            ("infinite", &|i, j| put(infinite, i, j)),
-        ];
-        for (what, element) in damages {
-            assert_eq!(
-                passes(&case, seed, element),
-                what == "none",
-                "{what}, {} seed {seed}",
-                T::TYPE
-            );
-        }
+        let judge = |what: &str, element: &dyn Fn(usize, usize) -> T| {
+            let passed = passes(&case, seed, element);
+            assert_eq!(passed, what == "none", "{what}, {} seed {seed}", T::TYPE);
+        };
+        judge("none", &at);
+        judge("rows", &|i, j| at(swap(i, [row, other[0]]), j));
+        judge("columns", &|i, j| at(i, swap(j, [col, other[1]])));
+        judge("panel", &|i, j| at(i, j) + sign * panel.local().col(j)[i]);
+        judge("element", &|i, j| put(wrong, i, j));
+        judge("infinite", &|i, j| put(infinite, i, j));
     }
 }
 
