@@ -17,7 +17,7 @@ use isochron_hierarchy::model::{Fit, ModelError, Point};
 use isochron_hierarchy::times::{Measurement, Sample};
 use serde::Serialize;
 
-use crate::choices::BalancingArguments;
+use crate::choices::{BalancingArguments, refuse_hpopta};
 use crate::documents::FormatVersion;
 use crate::failure::Failure;
 use crate::lines::{count, output_width, wrap};
@@ -126,6 +126,7 @@ pub fn run(comm: &dyn Comm, arguments: &DpaArguments) -> Result<Option<Answer>, 
     let config = arguments.measuring.apply_to(DEFAULTS);
     config.validate().map_err(Failure::input)?;
     arguments.kernel.check_options()?;
+    refuse_hpopta(arguments.balancing.make_config().partitioner)?;
     let mut kernel = arguments.kernel.open(comm, &config, &[])?;
     let known = kernel.work.store.find_kernels(comm)?;
     let head = match comm.rank() {

@@ -53,7 +53,7 @@ pub struct BalancingArguments {
     /// piecewise-speed]
     #[arg(long, value_parser = name_all::<Fit>(), hide_possible_values = true)]
     fit: Option<Fit>,
-    /// Partitioner by these models: gpa or npa, for kernels hpopta [default: gpa]
+    /// Partitioner by these models: gpa or npa [default: gpa]
     #[arg(long, value_parser = name_all::<Partitioner>(), hide_possible_values = true)]
     partitioner: Option<Partitioner>,
 }
@@ -82,12 +82,35 @@ impl BalancingArguments {
     }
 }
 
+/// Refuses HPOPTA where models stand for measured times.
+pub fn refuse_hpopta(partitioner: Partitioner) -> Result<(), Error> {
+    if partitioner != Partitioner::Hpopta {
+        return Ok(());
+    }
+    let reason =
+        "it takes measured times alone, and the few of balancing need a model: use gpa or npa";
+    Err(Error::parameter("partitioner", partitioner, reason))
+}
+
 /// The name of an option, and the value that it was given.
 pub type GivenOption = (&'static str, Option<String>);
 
 /// Returns an option with its value.
 pub fn give(name: &'static str, value: Option<impl ToString>) -> GivenOption {
     (name, value.map(|value| value.to_string()))
+}
+
+/// Refuses the first of these options that was given, for this reason.
+pub fn refuse_given(
+    given: impl IntoIterator<Item = GivenOption>,
+    reason: &str,
+) -> Result<(), Error> {
+    let mut given = given
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)));
+    given.next().map_or(Ok(()), |(name, value)| {
+        Err(Error::parameter(name, value, reason))
+    })
 }
 
 /// Refuses the first of these options that the chosen strategy does not read. `readers` has the strategies that read an option,

@@ -11,15 +11,17 @@ use crate::output::note;
 /// Seconds of standstill after which a job ends, if no option says otherwise.
 const TIMEOUT_S: f64 = 600.0;
 
-/// Least seconds of standstill after which a check ends: libraries and devices take their time to start.
+/// Least seconds of standstill after which a check ends if no option says otherwise: libraries and devices take their time to
+/// start.
 const LEAST_CHECK_S: f64 = 30.0;
 
 /// The end of a job that stands still.
 #[derive(Args, Clone, Copy)]
 pub struct WatchArguments {
-    /// Seconds without progress of the job after which it is ended, or none; never under a debugger
-    #[arg(long, value_name = "S", value_parser = parse_timeout, default_value_t = TIMEOUT_S)]
-    stall_timeout: f64,
+    /// Seconds without progress of the job after which it is ended, or none; never under a debugger [default: 600; of
+    /// health its --seconds, but 30 to 600]
+    #[arg(long, value_name = "S", value_parser = parse_timeout)]
+    stall_timeout: Option<f64>,
     /// The seconds that a check may take.
     #[arg(skip)]
     check_s: Option<f64>,
@@ -39,7 +41,7 @@ fn parse_timeout(text: &str) -> Result<f64, String> {
 impl WatchArguments {
     /// The arguments of a command without the option.
     pub const DEFAULT: Self = Self {
-        stall_timeout: TIMEOUT_S,
+        stall_timeout: None,
         check_s: None,
     };
 
@@ -53,21 +55,38 @@ impl WatchArguments {
 
     /// Starts to watch this rank.
     pub fn start(self) -> Option<RankWatch> {
-        let check_s = self.check_s.map(|seconds| seconds.max(LEAST_CHECK_S));
+        let [timeout_s, joined_timeout_s] = self.find_timeouts();
         let watch = RankWatch::start(WatchSettings {
-            timeout_s: self.stall_timeout,
+            timeout_s,
+            joined_timeout_s,
             say: note,
-            joined_timeout_s: self.stall_timeout.min(check_s.unwrap_or(f64::INFINITY)),
             end: || low_level::exit(failed_status().into()),
         });
         enter(RankPhase::Start);
         watch
+    }
+
+    /// Returns the seconds of standstill after which the job ends, before all ranks have joined and then.
+    fn find_timeouts(self) -> [f64; 2] {
+        let check_s = self.check_s.unwrap_or(TIMEOUT_S);
+        [TIMEOUT_S, check_s.clamp(LEAST_CHECK_S, TIMEOUT_S)]
+            .map(|seconds| self.stall_timeout.unwrap_or(seconds))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_timeout_that_is_given_counts() {
+        for (seconds, usual_s) in [(5.0, 30.0), (45.0, 45.0), (1e4, 600.0)] {
+            let mut arguments = WatchArguments::DEFAULT.of_check(seconds);
+            assert_eq!(arguments.find_timeouts(), [600.0, usual_s]);
+            arguments.stall_timeout = Some(3.0);
+            assert_eq!(arguments.find_timeouts(), [3.0; 2]);
+        }
+    }
 
     #[test]
     fn a_timeout_is_a_time_or_none() {

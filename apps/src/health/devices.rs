@@ -20,8 +20,8 @@ use isochron_hierarchy::printable::show_name;
 use isochron_hierarchy::times::{Measurement, QUANTILE, Sample, Series, find_median};
 
 use super::sizes::{
-    LargestSides, SIZES, UpdateShape, count_repetitions, find_side, is_sampled, judge_class_s,
-    limit_update_s, shape_updates,
+    LargestSides, SIZES, SLOWER, UpdateShape, count_repetitions, find_side, is_sampled,
+    judge_class_s, limit_update_s, shape_updates,
 };
 use crate::failure::Failure;
 use crate::lines::count;
@@ -67,8 +67,8 @@ pub struct HealthDevices {
     has_transfers: bool,
     /// The end of the seconds for the check: no measurement begins later.
     deadline: Instant,
-    /// The device that took longest while sizes were chosen, by the time of its class.
-    slowest: usize,
+    /// The device that took longest while sizes were chosen, if that is far longer than others of its class.
+    slowest: Option<usize>,
     /// `true` once the seconds were over before a measurement began.
     is_cut: bool,
     /// The reason why a device of this rank computes no longer.
@@ -152,7 +152,7 @@ impl HealthDevices {
             turns,
             has_transfers: devices.iter().any(has_own_memory),
             deadline,
-            slowest: 0,
+            slowest: None,
             is_cut: false,
             failures: vec![None; own],
             kept: vec![vec![None; SIZES]; own],
@@ -190,9 +190,10 @@ impl HealthDevices {
         }
     }
 
-    /// Returns the time of each class by which its side is chosen, and keeps the slowest device.
+    /// Returns the time of each class by which its side is chosen, and keeps a device that is far slower than its class.
     fn judge_classes(&mut self, all_s: &[Option<f64>]) -> Vec<Option<f64>> {
-        let mut most = 0.0;
+        let mut most = SLOWER;
+        self.slowest = self.slowest.filter(|_| all_s.iter().all(Option::is_none));
         let classes = 0..self.classes.len();
         let times = classes.map(|class| {
             let devices = self.devices.iter().zip(all_s).enumerate();
@@ -204,7 +205,7 @@ impl HealthDevices {
             let (slowest, longest_s) = *members.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
             let usual_s = find_median(&times_s);
             if longest_s > most * usual_s {
-                (self.slowest, most) = (slowest, longest_s / usual_s);
+                (self.slowest, most) = (Some(slowest), longest_s / usual_s);
             }
             Some(judge_class_s(usual_s, longest_s))
         });
@@ -223,13 +224,17 @@ impl HealthDevices {
 
     /// Describes a check that its seconds have cut off.
     pub fn describe_cut(&self, seconds: f64) -> String {
-        let JobDevice { rank, source, .. } = &self.devices[self.slowest];
-        let done = count(self.rounds.len() as u64, "round");
+        let slowest = self.slowest.map(|slowest| {
+            let JobDevice { rank, source, .. } = &self.devices[slowest];
+            let [name, place] = [&source.device.name, &source.place].map(|name| show_name(name));
+            format!("; {name} of rank {rank} on {place} takes longest")
+        });
+        let (done, slowest) = (
+            count(self.rounds.len() as u64, "round"),
+            slowest.unwrap_or_default(),
+        );
         format!(
-            "the check was cut off after {seconds} s, in which {done} began; {} of rank {rank} on {} takes longest: give it more \
-             --seconds",
-            show_name(&source.device.name),
-            show_name(&source.place)
+            "the check was cut off after {seconds} s, in which {done} began{slowest}: give it more --seconds"
         )
     }
 

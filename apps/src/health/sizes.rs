@@ -41,7 +41,7 @@ pub fn limit_update_s(seconds: f64, rounds: usize, turns: usize) -> f64 {
 }
 
 /// Ratio of a device's time to that of its class up to which the sizes are those of its class. The budget has room for it.
-const SLOWER: f64 = 2.0;
+pub const SLOWER: f64 = 2.0;
 
 /// Returns the time of a class by which its largest side is chosen: the usual one, or that of a device so slow that a check
 /// at the usual sizes would take too long.

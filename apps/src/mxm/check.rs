@@ -64,6 +64,7 @@ impl<T: Scalar> Check<T> {
             method: method.to_string(),
             residual: Some(verdict.residual).filter(|residual| residual.is_finite()),
             finds: verdict.finds.filter(|finds| finds.is_finite()),
+            doubt: verdict.doubt,
         };
         Ok(Some((report, verdict.passed)))
     }

@@ -67,7 +67,7 @@ pub fn run<'a>(
     check_files(comm, arguments)?;
     let given = GivenPlan::load(comm, arguments)?;
     check_record(arguments, given.as_ref().map(GivenPlan::plan))?;
-    arguments.check_strategy()?;
+    arguments.check_readers()?;
     let (problem, files) = find_problem(comm, arguments, given.as_ref())?;
     let outputs = Outputs::create(comm, arguments, &problem)?;
     let trace = RunTrace::begin(comm, arguments.trace.as_deref(), start)?;
@@ -189,7 +189,7 @@ fn check_record(arguments: &MxmArguments, plan: Option<&Plan>) -> Result<(), Err
     let Some(path) = &arguments.record else {
         return Ok(());
     };
-    let strategy = plan.map_or(arguments.strategy, |plan| plan.decision().config.strategy);
+    let strategy = plan.map_or(arguments.strategy(), |plan| plan.decision().config.strategy);
     let reason = match plan {
         _ if strategy.rule() != (Rule::Functional { learns: true }) => {
             format!("strategy {strategy} decides all before the run")

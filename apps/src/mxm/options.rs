@@ -13,12 +13,14 @@ use isochron_devices::{ElementType, MeasureConfig};
 use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 use isochron_hierarchy::layout::Method;
 use isochron_hierarchy::learn::Tuning;
-use isochron_hierarchy::partition::Partitioner;
 use isochron_hierarchy::printable::show_path;
 use isochron_hierarchy::problem::Split;
 use num_complex::Complex64;
 
-use crate::choices::{BalancingArguments, NodeArguments, check_readers, give, name_strategies};
+use crate::choices::{
+    BalancingArguments, NodeArguments, check_readers, give, name_strategies, refuse_given,
+    refuse_hpopta,
+};
 use crate::measuring::{MeasuringArguments, show_default};
 use crate::named_values::{name_all, name_blas};
 use crate::numbers::{parse_complex, parse_whole};
@@ -98,10 +100,11 @@ pub struct MxmArguments {
     /// File for the timeline of the run, which Perfetto shows (protobuf)
     #[arg(long, value_name = "FILE", help_heading = ABOUT_RUN, conflicts_with = "plan")]
     pub(super) trace: Option<PathBuf>,
-    /// Use of the model store: none, read, or read-write, which adds this run's times
-    #[arg(long, value_name = "USE", default_value_t = StoreMode::ReadWrite)]
+    /// Use of the model store: none, read, or read-write, which adds this run's times [default: read-write, with --replay
+    /// none]
+    #[arg(long, value_name = "USE")]
     #[arg(value_parser = name_all::<StoreMode>(), hide_possible_values = true)]
-    pub(super) store: StoreMode,
+    pub(super) store: Option<StoreMode>,
     /// Folder with a full model of every device, which replaces measuring: points files as `isochron measure mxm` or
     /// gemm writes them
     #[arg(long, value_name = "DIR", conflicts_with_all = ["load_plan", "replay"])]
@@ -109,13 +112,12 @@ pub struct MxmArguments {
     #[command(flatten)]
     pub(super) node: NodeArguments,
     /// Strategy of balancing: homogeneous, single-cpm, multi-cpm, fpm or adaptive (learns while it multiplies)
-    #[arg(long, default_value_t = Strategy::default())]
-    #[arg(value_parser = name_all::<Strategy>(), hide_possible_values = true)]
-    pub(super) strategy: Strategy,
-    /// Layout of the nodes' areas: kl, br, cartesian, cartesian-sums or recursive
-    #[arg(long, default_value_t = Method::default())]
-    #[arg(value_parser = name_all::<Method>(), hide_possible_values = true)]
-    pub(super) layout: Method,
+    /// [default: adaptive]
+    #[arg(long, value_parser = name_all::<Strategy>(), hide_possible_values = true)]
+    pub(super) strategy: Option<Strategy>,
+    /// Layout of the nodes' areas: kl, br, cartesian, cartesian-sums or recursive [default: br]
+    #[arg(long, value_parser = name_all::<Method>(), hide_possible_values = true)]
+    pub(super) layout: Option<Method>,
     /// BLAS of the CPU devices: auto (that of a plan or record, else the store's choice, else the fastest), embedded,
     /// openblas, mkl, blis or a library's path
     #[arg(long, default_value_t = BlasChoice::default())]
@@ -199,33 +201,46 @@ pub(super) enum Verify {
 }
 
 impl MxmArguments {
-    /// Refuses options that the strategy does not read.
+    /// Returns the strategy of a run without a plan.
+    pub(super) fn strategy(&self) -> Strategy {
+        self.strategy.unwrap_or_default()
+    }
+
+    /// Refuses options that the strategy does not read, or that a plan or record has decided.
     ///
     /// # Errors
     /// [`Error::Parameter`] with the first of them.
-    pub(super) fn check_strategy(&self) -> Result<(), Error> {
+    pub(super) fn check_readers(&self) -> Result<(), Error> {
         let models = self.models.as_deref().map(show_path);
         let options = self.balancing.list_given().into_iter();
-        let options = options.chain(self.measuring.list_given());
-        check_readers(
-            self.strategy,
-            &READERS,
-            options.chain([give("models", models)]),
-        )?;
-        if self.balancing.make_config().partitioner == Partitioner::Hpopta {
-            let reason = "it takes measured times alone, and the few before a multiplication need a model: use gpa or npa";
-            return Err(Error::parameter("partitioner", Partitioner::Hpopta, reason));
+        let options = options
+            .chain(self.measuring.list_given())
+            .chain([give("models", models)]);
+        if self.load_plan.is_some() || self.replay.is_some() {
+            refuse_given(
+                options,
+                "with a plan or record nothing is measured or divided anew",
+            )?;
+        } else {
+            check_readers(self.strategy(), &READERS, options)?;
         }
-        Ok(())
+        if self.replay.is_some() {
+            let store = self.store.filter(|&store| store != StoreMode::None);
+            refuse_given(
+                [give("store", store)],
+                "a run that is repeated takes nothing from the store, and adds nothing",
+            )?;
+        }
+        refuse_hpopta(self.balancing.make_config().partitioner)
     }
 
     /// Begins to set up the session of the run.
     pub(super) fn set_up_session(&self) -> SessionBuilder {
-        // A run that is repeated takes nothing from the store, and adds nothing.
-        let store = match self.replay {
+        let default = match self.replay {
             Some(_) => StoreMode::None,
-            None => self.store,
+            None => StoreMode::ReadWrite,
         };
+        let store = self.store.unwrap_or(default);
         let measure = self.measuring.apply_to(MeasureConfig::default());
         let settings = self.node.set_up_session().blas(self.blas.clone());
         let settings = settings.measure(measure).store(store);
@@ -238,8 +253,8 @@ impl MxmArguments {
     /// Returns the settings of balancing.
     pub(super) fn balance_config(&self) -> BalanceConfig {
         BalanceConfig {
-            strategy: self.strategy,
-            layout: self.layout,
+            strategy: self.strategy(),
+            layout: self.layout.unwrap_or_default(),
             adaptive: Tuning {
                 force_every: read_forced_changes(),
                 ..Default::default()
@@ -265,18 +280,23 @@ mod tests {
     fn check(words: &[&str]) -> Result<(), Error> {
         let words = [&["mxm", "--size", "64"], words].concat();
         let line = Line::try_parse_from(words).expect("a command line");
-        line.mxm.check_strategy()
+        line.mxm.check_readers()
+    }
+
+    fn pick_value(option: &str) -> &'static str {
+        match option {
+            "fit" => "akima",
+            "partitioner" => "npa",
+            "store" => "read",
+            "confidence" | "precision" | "epsilon" => "0.5",
+            _ => "7",
+        }
     }
 
     #[test]
     fn every_option_that_a_strategy_does_not_read_is_refused_by_name() {
         for (option, readers) in READERS {
-            let value = match option {
-                "fit" => "akima",
-                "partitioner" => "npa",
-                "confidence" | "precision" | "epsilon" => "0.5",
-                _ => "7",
-            };
+            let value = pick_value(option);
             let words = [&format!("--{option}"), value];
             for &strategy in Strategy::VARIANTS {
                 let chosen = strategy.to_string();
@@ -303,6 +323,28 @@ mod tests {
                 "{option}"
             );
         }
+    }
+
+    /// Options of a run with a plan that are read, or compared with the plan or each other.
+    const READ_WITH_A_PLAN: &str = "size m n k a b c out alpha beta type block panel op-a op-b split plan save-plan load-plan record \
+         replay trace platform group strategy layout blas verify seed stall-timeout report json quiet help";
+
+    #[test]
+    fn every_option_that_a_plan_has_decided_is_refused_by_name() {
+        for given in ["--load-plan", "--replay"] {
+            for argument in Line::command().get_arguments() {
+                let option = argument.get_long().expect("a long name");
+                let is_read = READ_WITH_A_PLAN.split(' ').any(|read| read == option);
+                if is_read || option == "models" || (given, option) == ("--load-plan", "store") {
+                    continue;
+                }
+                let value = pick_value(option);
+                let told = check(&[given, "a.json", &format!("--{option}"), value]);
+                let told = told.expect_err(option).to_string();
+                assert!(told.starts_with(&format!("{option} = {value}: ")), "{told}");
+            }
+        }
+        check(&["--replay", "a.json", "--store", "none"]).expect("accepted");
     }
 
     #[test]

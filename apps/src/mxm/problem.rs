@@ -74,13 +74,17 @@ pub(super) fn find_problem(
     let Some(given) = given else {
         return Ok((asked, files));
     };
-    let chosen = choose_planned(&asked, given.plan());
+    let chosen = choose_planned(arguments, &asked, given.plan());
     let chosen = chosen.map_err(|error| given.name_file(error))?;
     Ok((chosen, files))
 }
 
 /// Returns the multiplication of a plan; refuses one for another than is asked for, and names the difference.
-fn choose_planned(asked: &Problem, plan: &Plan) -> Result<Problem, Error> {
+fn choose_planned(
+    arguments: &MxmArguments,
+    asked: &Problem,
+    plan: &Plan,
+) -> Result<Problem, Error> {
     let planned = plan.problem();
     let values = describe_problem(planned)
         .into_iter()
@@ -90,6 +94,17 @@ fn choose_planned(asked: &Problem, plan: &Plan) -> Result<Problem, Error> {
             let reason = format!("it is for {planned}, not for {asked}");
             return Err(Error::Plan(reason));
         }
+    }
+    let config = &plan.decision().config;
+    let of_plan = (config.strategy, config.layout);
+    let strategy = arguments.strategy.unwrap_or(of_plan.0);
+    let layout = arguments.layout.unwrap_or(of_plan.1);
+    if (strategy, layout) != of_plan {
+        let reason = format!(
+            "it is of {} and {}, not of {strategy} and {layout}",
+            of_plan.0, of_plan.1
+        );
+        return Err(Error::Plan(reason));
     }
     // A plan that was short of memory has narrower panels than were asked for.
     let panel = asked.wanted_panel().filter(|&panel| {

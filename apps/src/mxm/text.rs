@@ -333,18 +333,9 @@ fn check_line(report: &Report) -> String {
     let Some(verify) = &report.verify else {
         return "not verified\n".to_owned();
     };
-    let Some(_) = report.verified else {
-        let method = &verify.method;
-        return match (verify.residual, verify.finds) {
-            (Some(residual), _) if residual > 1.0 => format!(
-                "not verified: a residual is {residual:.3} of its bound, which A and B do not explain\n"
-            ),
-            (_, Some(finds)) => format!(
-                "not verified: the {method} would find no error below {finds:.1e} of a typical element\n"
-            ),
-            (_, None) => format!("not verified: the numbers of the {method} overflow\n"),
-        };
-    };
+    if let Some(doubt) = &verify.doubt {
+        return format!("not verified: {doubt}\n");
+    }
     let finds = verify.finds.map(|finds| {
         if finds < 1.0 {
             format!(" to {finds:.1e} of a typical element")

@@ -296,6 +296,8 @@ pub struct VerifyReport {
     /// Smallest error of one element that the probe would have found wherever it is, as a part of the mean magnitude
     /// of the elements of its row. `null` for an exact check, which finds any, and if there is no such number.
     pub finds: Option<f64>,
+    /// Reason why the check cannot tell whether the result is right; `null` if it can.
+    pub doubt: Option<String>,
 }
 
 impl Report {

@@ -143,6 +143,7 @@ impl<T: Scalar> Exact<T> {
         let passed = broken[0] == 0 && expected == found;
         Ok(Verdict {
             passed: Some(passed),
+            doubt: None,
             residual: if passed { 0.0 } else { f64::INFINITY },
             finds: None,
         })
@@ -320,12 +321,6 @@ mod tests {
             let product = Complex64::new(a * c - b * d, a * d + b * c);
             let factors = [Complex64::new(a, b), Complex64::new(c, d)].map(residue);
             prop_assert_eq!(factors[0].times(factors[1]), residue(product));
-        }
-
-        #[test]
-        fn residues_of_negative_numbers_cancel(value in 0..(1u64 << 53)) {
-            let value = value as f64;
-            prop_assert_eq!(add(real_residue(value), real_residue(-value)), 0);
         }
     }
 }

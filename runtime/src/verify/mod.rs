@@ -1,10 +1,10 @@
 //! Checks of a result that cost a fraction of the multiplication and need no reference.
 //!
-//! Both checks multiply the result by a random vector, as Freivalds' algorithm does: if `C = alpha·A·B + beta·C0`, then
+//! Both checks multiply the result by a random vector, as Freivalds' algorithm does. If `C = alpha·A·B + beta·C0`, then
 //! `C·x = alpha·A·(B·x) + beta·(C0·x)`, and the right side takes `O(mk + kn + mn)` operations. [`Probe`] computes in
 //! floating point and compares with what rounding reaches. [`Exact`] computes in whole numbers modulo a prime, for matrices
-//! with an exact product. A check begins before the multiplication, which overwrites C; then it is given A and B, whole
-//! or in parts of k; it finishes after the multiplication.
+//! with an exact product. A check begins before the multiplication, which overwrites C. Then it is given A and B, whole
+//! or in parts of k. It finishes after the multiplication.
 //!
 //! # References
 //! Freivalds, "Probabilistic machines can use less running time", IFIP 1977.
@@ -24,17 +24,18 @@ use crate::matrix::Operand;
 use crate::product::Scalars;
 
 /// Outcome of a check.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
-    /// `Some(true)` if the result passed, and `Some(false)` if it is wrong. `None` if the check cannot tell: a residual is above
-    /// its bound and the matrices do not explain it, columns may hide errors of others, or numbers of the check overflow.
-    /// Treat such a result as a wrong one.
+    /// `Some(true)` if the result passed, and `Some(false)` if it is wrong. `None` if the check cannot tell: treat such a result
+    /// as a wrong one.
     pub passed: Option<bool>,
-    /// Largest residual in units of its bound, or error of an element where the residual was above it: at most 1 if the result
-    /// passed; 0 or infinite for an exact check.
+    /// The reason why the check cannot tell.
+    pub doubt: Option<String>,
+    /// Largest residual in units of its bound, or error of an element where the residual was above it. It is at most 1 if the
+    /// result passed, and 0 or infinite for an exact check.
     pub residual: f64,
-    /// Smallest error of one element of its row's typical size that a [`Probe`] finds in every row, as a part of the mean
-    /// magnitude of the row's elements (in groups of columns, each scaled by its norm). `None` for an exact check, which finds
+    /// Smallest error of one element of its row's typical size that a [`Probe`] finds in every row. It is a part of the mean
+    /// magnitude of the row's elements, in groups of columns, each scaled by its norm. `None` for an exact check, which finds
     /// any error, and for a result that is not finite.
     pub finds: Option<f64>,
 }

@@ -1,12 +1,12 @@
 //! The watch over silent ranks: the cause of a standstill, said on standard error, and the end of a job that stands still.
 //!
 //! A rank can be stopped, its host or link can vanish, and a library that it calls may never return. MPI then waits for ever.
-//! So each rank of the command has a watcher, a thread that sleeps, reads once a second what the rank [does](RankPhase), and
-//! sends it to the head rank and a deputy. Those name the cause of a standstill, and not its victims:
+//! So each rank of the command has a watcher: a thread that reads once a second what the rank [does](RankPhase), and sends it
+//! to the head rank and a deputy. Those name the cause of a standstill, and not its victims:
 //!
 //! 1. a rank that gives no signs any more;
 //! 2. a rank that makes no progress, and does not wait for others. A step may take as long as was predicted and earlier steps
-//!    let expect, and a product by a library as long as its size and earlier products let expect;
+//!    let expect. A product by a library may take as long as its size and earlier products let expect;
 //! 3. all, if all wait for each other.
 //!
 //! The first line comes after 10 s, and again after pauses that grow. After [`WatchSettings::timeout_s`] the job ends, unless
@@ -16,11 +16,11 @@
 //! A rank whose signs have never come is not called silent: a firewall may drop them. A speaker tells once which ranks it does
 //! not hear. If all that it hears wait, it says so after six times as long, and does not end the job.
 //!
-//! The first two watchers of a host also look after the processes of its other ranks, and say if one dies and the system has
+//! The first two watchers of a host also look after the processes of its other ranks. They say if one dies and the system has
 //! killed a process for lack of memory.
 //!
-//! A processor that is busy is no progress: a library may spin. Everything that is computed, read or written outside of
-//! libraries therefore notes what it has done, a column or a piece at a time, far more often than every 10 s. So a rank that is
+//! A processor that is busy is no progress: a library may spin. Therefore all that is computed, read or written outside of
+//! libraries notes each column or piece that is done, far more often than every 10 s. So a rank that is
 //! quiet either stands still or is within one call of foreign code, of which the size is known.
 //!
 //! Sessions and communicators note what they do, which costs some stores. Programs that embed the runtime have no watcher:

@@ -51,7 +51,6 @@ pub struct WatchSettings {
 }
 
 /// The watch of this rank, which ends when it is dropped.
-#[derive(Debug)]
 pub struct RankWatch {
     shared: Arc<Shared>,
     settings: WatchSettings,
@@ -59,7 +58,6 @@ pub struct RankWatch {
 }
 
 /// The rank and its watcher.
-#[derive(Debug)]
 struct Shared {
     is_over: AtomicBool,
     /// The other ranks, once they are known.
@@ -67,7 +65,6 @@ struct Shared {
 }
 
 /// The ranks of the job.
-#[derive(Debug)]
 struct Ranks {
     me: usize,
     judge: Judge,
@@ -197,9 +194,16 @@ impl Watcher {
         loop {
             let now = clock_gettime(ClockId::ThreadCPUTime);
             let now = Duration::try_from(now).unwrap_or(used);
-            std::thread::sleep(REST * now.saturating_sub(used));
+            rest(
+                self.waker,
+                &self.shared.is_over,
+                REST * now.saturating_sub(used),
+            );
             used = now;
-            self.sleep(self.pause().saturating_sub(last.elapsed()));
+            // The rest may have taken the waker's event.
+            if !self.shared.is_over.load(Ordering::Relaxed) {
+                self.sleep(self.pause().saturating_sub(last.elapsed()));
+            }
             if let Some(ranks) = lock(&self.shared.joined).take() {
                 self.ranks = Some(ranks);
             }
@@ -286,6 +290,9 @@ impl Watcher {
         };
         if let Some(channel) = &mut ranks.channel {
             channel.send_sign(&sign, elapsed_s);
+            if !channel.take_drained() {
+                ranks.judge.excuse_silence(elapsed_s);
+            }
         }
         ranks.judge.hear(ranks.me, sign);
         let (peers, me) = (&ranks.peers, ranks.me);
@@ -324,6 +331,20 @@ impl Watcher {
     }
 }
 
+/// Rests for this time, or until the watch is over.
+fn rest(waker: BorrowedFd<'_>, is_over: &AtomicBool, time: Duration) {
+    let start = Instant::now();
+    while !is_over.load(Ordering::Relaxed)
+        && let Some(left) = time
+            .checked_sub(start.elapsed())
+            .filter(|left| !left.is_zero())
+    {
+        let mut waker = [PollFd::from_borrowed_fd(waker, PollFlags::IN)];
+        let _ = poll(&mut waker, Timespec::try_from(left).ok().as_ref());
+        let _ = rustix::io::read(&waker[0], &mut [0; 8]);
+    }
+}
+
 /// Ends this process after a pause, in which its incomplete files are removed, with a line if a launcher has not ended it by then.
 fn end_process(settings: WatchSettings, pause: Duration, line: &str) {
     // Another thread removes them: their file system may be the cause of the standstill.
@@ -344,5 +365,25 @@ fn look_at(peers: &[Peer], me: usize, rank: usize) -> ProcessState {
         read_state(other.process)
     } else {
         ProcessState::Unknown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_the_watch_ends_a_long_rest() {
+        let waker = make_waker().unwrap();
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let resting = scope.spawn(|| rest(waker, &is_over, Duration::from_secs(86_400)));
+            // A new phase does not end it.
+            wake_watcher();
+            is_over.store(true, Ordering::Relaxed);
+            while !resting.is_finished() {
+                wake_watcher();
+            }
+        });
     }
 }

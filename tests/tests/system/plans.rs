@@ -34,17 +34,8 @@ fn a_plan_is_kept_and_used_again() {
         let shape: Vec<&str> = shape.split(' ').collect();
         let kept = keep_plan(&mpi, &shape, &path);
         assert_eq!((kept.nodes().len(), kept.division().shares()), (2, None));
-        let use_again = [
-            "--load-plan",
-            path.to_str().unwrap(),
-            "--verify",
-            "exact",
-            "--json",
-        ];
-        let report = mpi.isochron(2, &mxm(&use_again)).success();
-        let report: Report = serde_json::from_str(&report).unwrap();
+        let report = multiply_exactly(&mpi, &["--load-plan", path.to_str().unwrap()]);
         assert_eq!((report.m, report.n, report.k), (300, 210, 500));
-        assert_eq!(report.verified, Some(true));
         for (node, planned) in report.nodes.iter().zip(&kept.predicted().unwrap().nodes) {
             assert_eq!(node.part, planned.part);
             assert_eq!(node.measured.measurements, 0);
@@ -271,24 +262,13 @@ fn a_loaded_plan_that_takes_ten_times_its_prediction_is_said() {
     let node = "[[node]]\n[[node.device]]\nname = \"cpu\"\ncores = 1\npoints = \"slow.points\"\n";
     std::fs::write(&platform, format!("schema = 1\n{node}{node}")).unwrap();
     let [file, platform] = [&path, &platform].map(|path| path.to_str().unwrap());
-    let shape = [
-        "--m",
-        "64",
-        "--n",
-        "64",
-        "--k",
-        "24",
-        "--block",
-        "8",
-        "--platform",
-        platform,
-    ];
+    let shape: Vec<&str> = "--m 64 --n 64 --k 24 --block 8 --platform"
+        .split(' ')
+        .collect();
+    let shape = [&shape[..], &[platform]].concat();
     for (mpi, strategy) in libraries().into_iter().zip(["fpm", "adaptive"]) {
-        keep_plan(
-            &mpi,
-            &[&shape[..], &["--strategy", strategy]].concat(),
-            &path,
-        );
+        let shape = [&shape[..], &["--strategy", strategy]].concat();
+        keep_plan(&mpi, &shape, &path);
         let plan: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
         for (factor, is_said) in [(1.0, false), (0.5, false), (0.05, true)] {
             let mut faster = plan.clone();
@@ -296,14 +276,8 @@ fn a_loaded_plan_that_takes_ten_times_its_prediction_is_said() {
             scale_numbers(decision, &["candidates", "*", "wall_s"], factor);
             scale_numbers(decision, &["balance", "times_s", "*"], factor);
             std::fs::write(&path, faster.to_string()).unwrap();
-            let load = [
-                "--load-plan",
-                file,
-                "--platform",
-                platform,
-                "--store",
-                "none",
-            ];
+            let none = ["--store", "none"];
+            let load = [&["--load-plan", file, "--platform", platform], &none[..]].concat();
             let text = mpi.isochron(2, &mxm(&load)).success();
             let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
             let words = format!("note: the plan in {file} predicts ");
@@ -383,6 +357,13 @@ fn a_plan_for_another_multiplication_is_refused() {
                 "it is for operation n on B, not for operation c on B",
             ),
             ("--split", "k", "it divides c, not k"),
+            (
+                "--strategy",
+                "fpm",
+                "it is of homogeneous and br, not of fpm and br",
+            ),
+            ("--layout", "kl", "not of homogeneous and kl"),
+            ("--min-reps", "3", "min-reps = 3: with a plan"),
         ]) {
             refuse_plan(&mpi, 2, &["--load-plan", name, option, value], reason);
         }
@@ -565,14 +546,7 @@ fn a_loaded_plan_is_reported_under_its_own_strategy() {
     let name = path.to_str().unwrap();
     for mpi in libraries() {
         let kept = make_document(&mpi, &["--strategy", "homogeneous"], &path);
-        let load = [
-            "--load-plan",
-            name,
-            "--strategy",
-            "multi-cpm",
-            "--epsilon",
-            "0.5",
-        ];
+        let load = ["--load-plan", name, "--strategy", "homogeneous"];
         let json = mpi
             .isochron(2, &mxm(&[&load[..], &["--json"]].concat()))
             .success();

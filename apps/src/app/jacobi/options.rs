@@ -9,7 +9,7 @@ use isochron_core::hierarchy::partition::Partitioner;
 use serde::Serialize;
 use strum::Display;
 
-use crate::choices::{check_readers, give};
+use crate::choices::{check_readers, give, refuse_hpopta};
 use crate::named_values::name_all;
 use crate::numbers::{parse_least_zero, parse_positive, parse_whole};
 use crate::watch::WatchArguments;
@@ -93,7 +93,7 @@ pub struct BalancingOptions {
     /// Most divisions that fpm tries [default: 20]
     #[arg(long, value_name = "N", value_parser = parse_whole::<u32, 1>)]
     pub(super) max_divisions: Option<u32>,
-    /// Partitioner of fpm: gpa, npa or hpopta [default: gpa]
+    /// Partitioner of fpm: gpa or npa [default: gpa]
     #[arg(long, value_parser = name_all::<Partitioner>(), hide_possible_values = true)]
     pub(super) partitioner: Option<Partitioner>,
     /// Model that fpm makes of the times: cpm, piecewise-speed, piecewise-time, akima or raw-piecewise [default:
@@ -171,7 +171,8 @@ impl BalancingOptions {
             give("partitioner", self.partitioner),
             give("fit", self.fit),
         ];
-        check_readers(self.strategy, &readers, given)
+        check_readers(self.strategy, &readers, given)?;
+        refuse_hpopta(self.partitioner())
     }
 
     /// Returns the imbalance up to which rows stay.

@@ -52,10 +52,10 @@ pub struct RowsArguments {
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub out: Option<PathBuf>,
     /// Use of the model store: none, read (sizes that earlier runs have timed are not measured again, unless --out is
-    /// given), or read-write (this run's times are added too)
-    #[arg(long, value_name = "USE", default_value_t = StoreMode::ReadWrite, help_heading = "Output")]
+    /// given), or read-write (this run's times are added too) [default: read-write]
+    #[arg(long, value_name = "USE", help_heading = "Output")]
     #[arg(value_parser = name_all::<StoreMode>(), hide_possible_values = true)]
-    pub store: StoreMode,
+    store: Option<StoreMode>,
     #[command(flatten)]
     pub watch: WatchArguments,
     /// File for the timeline of the run, which Perfetto shows (protobuf)
@@ -122,8 +122,9 @@ impl RowsArguments {
             ));
         }
         let of_measuring = self.measuring.list_given().into_iter();
+        let store = self.store.filter(|&store| store != StoreMode::None);
         let mut given = of_measuring
-            .chain([give("granule", self.granule)])
+            .chain([give("granule", self.granule), give("store", store)])
             .filter_map(|(name, value)| value.and(Some(name)));
         match given.next() {
             Some(name) if !is_measured && files > 0 => {
@@ -144,7 +145,7 @@ impl RowsArguments {
     /// Returns the use of the model store: none if nothing is measured.
     pub fn store_mode(&self) -> StoreMode {
         if self.is_measured() {
-            self.store
+            self.store.unwrap_or(StoreMode::ReadWrite)
         } else {
             StoreMode::None
         }

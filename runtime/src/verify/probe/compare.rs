@@ -19,8 +19,10 @@ const FEW_ROUNDINGS: f64 = 2.0;
 const OWN_ROUNDINGS: f64 = 16.0;
 /// The least factor of a bound above which a residual is wrong for certain.
 const CERTAINLY_WRONG: f64 = 32.0;
-/// The most residuals whose elements are examined.
-pub(super) const MOST_SUSPECTS: usize = 16;
+/// Most terms of all elements that are examined: about half a second. Sums of equal terms alone have more.
+pub(super) const MOST_TERMS: f64 = (1 << 27) as f64;
+/// Terms that the messages about a residual's elements count as.
+const TERMS_OF_MESSAGES: f64 = (1 << 15) as f64;
 
 /// The residual of a row and a group.
 #[derive(Debug, Clone, Copy)]
@@ -40,6 +42,8 @@ pub(super) struct Residual {
     pub reach: f64,
     /// Mean magnitude of the row's elements in the group, as parts of their columns' norms.
     pub mean: f64,
+    /// Terms of its elements.
+    pub terms: f64,
 }
 
 /// A residual above its bound.
@@ -47,8 +51,6 @@ pub(super) struct Residual {
 pub(super) struct SuspectResidual {
     pub row: usize,
     pub group: usize,
-    /// The residual in units of its bound.
-    pub ratio: f64,
     /// Its real and imaginary part.
     pub parts: [f64; 2],
     /// The largest difference from the errors of its elements.
@@ -65,8 +67,10 @@ pub(super) struct Comparison {
     /// The smallest error of an element of typical size that is found in every row and group, as a part of the mean
     /// magnitude of its row's elements in its group, each scaled by its column's norm.
     pub finds: f64,
-    /// The largest residuals above their bounds, in descending order, those that are no finite numbers aside.
+    /// The residuals above their bounds; only some if their elements have more than [`MOST_TERMS`].
     pub suspects: Vec<SuspectResidual>,
+    /// Terms of the elements of all residuals above their bounds.
+    pub terms: f64,
     /// `true` if a bound is no finite number.
     pub overflows: bool,
 }
@@ -84,15 +88,16 @@ impl<T: Scalar> Probe<T> {
         let mut found = Comparison::default();
         self.pass_over_residuals(comm, c, |residual| found.note(&residual))?;
         // Their bits, because numbers as text must be finite.
-        let bits = [found.residual, found.certain, found.finds].map(f64::to_bits);
+        let bits = [found.residual, found.certain, found.finds, found.terms].map(f64::to_bits);
         let told = (comm.rank() == 0).then_some((bits, found.suspects, found.overflows));
         let (bits, suspects, overflows) = comm.share(0, told)?;
-        let [residual, certain, finds] = bits.map(f64::from_bits);
+        let [residual, certain, finds, terms] = bits.map(f64::from_bits);
         Ok(Comparison {
             residual,
             certain,
             finds,
             suspects,
+            terms,
             overflows,
         })
     }
@@ -151,6 +156,7 @@ impl<T: Scalar> Probe<T> {
                     element: find_element_bound::<T>(terms) * gauge / cols.sqrt(),
                     reach,
                     mean: found[at] / cols,
+                    terms: cols * self.k as f64 + TERMS_OF_MESSAGES,
                 });
             }
         }
@@ -242,17 +248,17 @@ impl Comparison {
             let hidden = (bound + size).max(residual.element);
             self.finds = self.finds.max(hidden * residual.reach / residual.mean);
         }
-        let place = (self.suspects).partition_point(|suspect| suspect.ratio >= ratio);
-        if ratio > 1.0 && ratio.is_finite() && place < MOST_SUSPECTS {
-            let suspect = SuspectResidual {
-                row: residual.row,
-                group: residual.group,
-                ratio,
-                parts: [value.re, value.im],
-                slack: residual.slack,
-            };
-            self.suspects.insert(place, suspect);
-            self.suspects.truncate(MOST_SUSPECTS);
+        // A residual that is no finite number is wrong for certain.
+        if ratio > 1.0 && ratio.is_finite() {
+            self.terms += residual.terms;
+            if self.terms <= MOST_TERMS {
+                self.suspects.push(SuspectResidual {
+                    row: residual.row,
+                    group: residual.group,
+                    parts: [value.re, value.im],
+                    slack: residual.slack,
+                });
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ mod vector;
 use isochron_devices::Scalar;
 
 use self::batches::{AddGroups, BATCH, Batch, Terms, Totals, count_parts, find_part, pass_over};
-use self::compare::fold;
+use self::compare::{MOST_TERMS, fold};
 pub use self::examine::{Recall, TakeFactors};
 use self::vector::{
     ColumnGroups, ColumnSums, ProbeVector, find_common_scale, find_norms, find_sum_sizes,
@@ -26,34 +26,32 @@ use crate::product::Scalars;
 ///
 /// The columns of C are cut into groups of up to 512. Let `x_j = ±(1 + ξ_j/4)/s_j` with random signs, uniform `ξ_j` and the
 /// size `s_j` of column j, so that every column counts alike. The residual of row i and group G is
-/// `r = Σ_{j∈G} (C - alpha·A·B - beta·C0)_ij·x_j`. Let `u` be the unit roundoff of the elements (2⁻⁵³, or 2⁻²⁴ in single
-/// precision).
+/// `r = Σ_{j∈G} (C - alpha·A·B - beta·C0)_ij·x_j`. The unit roundoff of the elements is `u` (2⁻⁵³, or 2⁻²⁴ in single precision).
 ///
-/// Roundings are independent or nearly so. An element errs by less than `u·√k·g` with `g = (|A|·|B|)_ij`, and a sum of its
-/// errors over a group with random signs by the root of the sum of their squares. By the triangle inequality that root is
-/// at most `h = Σ_p |a_ip|·√(Σ_{j∈G} |b_pj·x_j|²)`, which costs no more than a product with a vector. So the bound of a
-/// residual is `1.8·u·(√t + 2)·h`, where `t ≤ k` counts the nonzero terms of row i. With beta, `|alpha|·h` becomes the
-/// root of `(|alpha|·h)² + |beta|²·Σ|c0_ij·x_j|²`. For products that underflow `(k + 4)·(1 + |alpha|)·f·Σ|x_j|` is added,
-/// where `f` is the smallest normal number.
+/// Roundings are independent or nearly so. An element errs by less than `u·√k·g` with `g = (|A|·|B|)_ij`. A sum of its errors
+/// over a group with random signs errs by the root of the sum of their squares. By the triangle inequality that root is at
+/// most `h = Σ_p |a_ip|·√(Σ_{j∈G} |b_pj·x_j|²)`, which costs no more than a product with a vector. So the bound of a residual is
+/// `1.8·u·(√t + 2)·h`, where `t ≤ k` counts the nonzero terms of row i. With beta, `|alpha|·h` becomes the root of
+/// `(|alpha|·h)² + |beta|²·Σ|c0_ij·x_j|²`. For products that underflow `(k + 4)·(1 + |alpha|)·f·Σ|x_j|` is added, where `f` is
+/// the smallest normal number.
 ///
-/// Sums of equal terms break the assumption: their roundings are equal too, and add up in proportion to `k`. Therefore a
-/// residual above its bound is only a suspicion. From 32 times the bound on, or from `(t + 4)/(1.8·(√t + 2))` times it, the
-/// result is wrong. Below, the elements of the most suspicious rows and groups are computed again. The result is wrong if one
-/// errs by more than `u·min(t + 4, 64·√t)·g` (`√2·(t + 4)` for complex numbers, of which t counts the real products). By the
-/// worst case no right one errs by more than `t + 4` roundings. Of more than about 4000 terms `64·√t` is less. An element may
-/// then err as far as its terms drift if they are added one after the other.
+/// Sums of equal terms break the assumption: their roundings are equal too, and add up in proportion to `k`. So a residual above
+/// its bound is only a suspicion. From 32 times the bound on, or from `(t + 4)/(1.8·(√t + 2))` times it, the result is wrong.
+/// Below, the elements of all suspicious rows and groups are computed again, up to 2²⁷ terms of them: beyond that the result
+/// is not verified. It is wrong if an element errs by more than `u·min(t + 4, 64·√t)·g`. For complex numbers that is
+/// `√2·(t + 4)`, and t counts real products. By the worst case no right element errs by more than `t + 4` roundings. From about
+/// 4000 terms on `64·√t` is less: such an element may err as far as its terms drift if they are added one after the other.
 ///
-/// Elements that are right acquit only if their errors, times `x_j`, add up to the residual within its bound: a bit of A or B
-/// that flipped after the check had read it spoils C and the second look alike, but not the sums that the check keeps. If they
-/// do not, or if the matrices cannot be made again, the result is not verified.
+/// Elements that are right acquit only if their errors, times `x_j`, add up to the residual within its bound. A bit of A or B
+/// that flips after the check has read it spoils C and the second look alike. It does not spoil the sums that the check keeps.
 ///
-/// One wrong element is found if it is off by `64·u·(√t + 4)·(‖a_i‖·‖b_j‖ + c)` or more, with up to 16384 columns and whatever
-/// the scales of rows and columns; c is the size of row i of `beta·C0` if its columns are scaled to the size of column j. If A
-/// and B come in parts of k, the first matrix scales the columns. If all together have other proportions, they are made again
-/// for a vector that all have scaled. Where that is not possible, a column may hide errors of another, and the result is not
-/// verified. A wrong element of A spoils a row, whose errors may cancel in the residuals: of such rows of one group whose largest
-/// error is just 64 of these units about one in 30 is missed, and of larger errors in proportion fewer. Two columns that changed
-/// places are found unless their `ξ` agree to about `u·√k`. The check itself adds the sums of 8 columns in twice double precision.
+/// One wrong element is found if it is off by `64·u·(√t + 4)·(‖a_i‖·‖b_j‖ + c)` or more, with up to 16384 columns of any
+/// scales. Here c is the size of row i of `beta·C0`, if its columns are scaled to the size of column j. If A and B come in parts
+/// of k, the first matrix scales the columns. If all together have other proportions, they are made again for a vector that
+/// all have scaled. Otherwise a column may hide errors of another, and the result is not verified. A wrong element of A spoils a
+/// row, whose errors may cancel in the residuals. If the largest error of such a row is just 64 of these units, about one row in
+/// 30 is missed. Larger errors are missed in proportion less often. Two columns that changed places are found unless their `ξ` agree to about
+/// `u·√k`. The check itself adds the sums of 8 columns in twice double precision.
 ///
 /// # References
 /// Higham and Mary, "A new approach to probabilistic rounding error analysis", SIAM J. Sci. Comput. 41(5), 2019, theorem
@@ -104,7 +102,7 @@ impl<T: Scalar> Probe<T> {
     /// Begins a check with C before the multiplication, which is not read if `beta = 0`.
     ///
     /// With beta, columns are scaled by the sizes that C and the factors give them, where all rows count alike. If A and B
-    /// come in parts of k, no factors are given, and the first of C and the parts of B that is not zero in a column scales it.
+    /// come in parts of k, no factors are given. The first of C and the parts of B that is not zero in a column scales it.
     ///
     /// # Errors
     /// The errors of [`Comm`].
@@ -280,8 +278,8 @@ impl<T: Scalar> Probe<T> {
         })
     }
 
-    /// Multiplies this rank's part of a matrix by the probe vector, group by group, and adds to `sums` the terms of its
-    /// elements with these factors of columns. `note` gets every batch.
+    /// Multiplies this rank's part of a matrix by the probe vector, group by group. `sums` gets the terms of its elements with
+    /// these factors of columns, and `note` every batch.
     fn multiply_groups(
         &self,
         matrix: &Operand<'_, T>,
@@ -407,33 +405,43 @@ impl<T: Scalar> Probe<T> {
     ) -> Result<Verdict, Error> {
         let found = self.compare(comm, c)?;
         let mut verdict = Verdict {
-            passed: Some(true),
+            passed: Some(found.certain <= 1.0),
+            doubt: None,
             residual: found.residual,
             finds: Some(found.finds).filter(|_| found.residual.is_finite()),
         };
         if found.overflows {
+            (verdict.residual, verdict.finds) = (f64::INFINITY, None);
             // Nothing is known of a finite result.
             let is_finite = c.find_not_finite(comm)?.is_none();
-            verdict.passed = (!is_finite).then_some(false);
-            verdict.residual = f64::INFINITY;
-            verdict.finds = None;
-        } else if found.certain > 1.0 {
-            verdict.passed = Some(false);
-        } else if hides_errors {
-            verdict.passed = None;
-        } else if !found.suspects.is_empty() {
-            verdict.passed = None;
-            match again.map(|again| self.examine(comm, again, c, &found.suspects)) {
-                Some(Ok(examined)) => examined.settle(&mut verdict),
-                Some(Err(error)) => {
-                    tracing::warn!(%error, "suspicious elements cannot be examined")
+            verdict.doubt = is_finite.then(|| OVERFLOWS.to_owned());
+        } else if hides_errors && found.certain <= 1.0 {
+            verdict.doubt = Some(HIDES_ERRORS.to_owned());
+        } else if found.terms > 0.0 && found.certain <= 1.0 {
+            let why = match again {
+                _ if found.terms > MOST_TERMS => {
+                    Some("too many are like it for a second look".to_owned())
                 }
-                None => {}
-            }
+                None => Some("a second look needs A, B and C".to_owned()),
+                Some(again) => self.examine(comm, again, c, &found.suspects).map_or_else(
+                    |error| Some(format!("a second look failed: {error}")),
+                    |examined| examined.settle(&mut verdict),
+                ),
+            };
+            let residual = found.residual;
+            verdict.doubt =
+                why.map(|why| format!("a residual is {residual:.3} of its bound, and {why}"));
+        }
+        if verdict.doubt.is_some() {
+            verdict.passed = None;
         }
         Ok(verdict)
     }
 }
+
+/// Reasons why nothing is known of a result.
+const OVERFLOWS: &str = "numbers of the probe overflow, and a smaller vector avoids that only if no C is added and A and B are whole";
+const HIDES_ERRORS: &str = "columns that grow between parts of A and B may hide errors of others";
 
 /// Sums from which on those of all ranks, or of other matrices, may overflow.
 const NEAR_OVERFLOW: f64 = 1e290;

@@ -15,8 +15,8 @@ const LONGEST_REPEAT_S: f64 = 320.0;
 const SILENT_TOGETHER: f64 = 0.7;
 /// Part of the time that some rank has to stand still before silent ones are its cause.
 const STANDS_STILL: f64 = 0.5;
-/// Waiting takes this many times longer before it is a standstill if messages are under way, or if a rank that is not heard
-/// may be at work.
+/// Factor of the time after which waiting is a standstill, if messages are under way or a rank that is not heard may be at
+/// work.
 const WAITS_LONGER: f64 = 6.0;
 
 /// The judge of one rank.
@@ -84,6 +84,13 @@ impl Judge {
     pub fn hear(&mut self, rank: usize, sign: Sign) {
         if let Some(seen) = self.ranks.get_mut(rank) {
             (seen.sign, seen.heard_s) = (Some(sign), self.now_s);
+        }
+    }
+
+    /// Notes that signs may be lost in the time that passes next: no rank is silent for it.
+    pub fn excuse_silence(&mut self, seconds: f64) {
+        for seen in &mut self.ranks {
+            seen.heard_s += seconds.min(LONGEST_PAUSE_S);
         }
     }
 
@@ -257,7 +264,11 @@ impl Judge {
 
     fn find_waiting(&self, look: &mut dyn FnMut(usize) -> ProcessState) -> Option<Cause> {
         let alive: Vec<_> = self.list_alive().collect();
-        if !alive.iter().all(|(_, sign)| sign.waits) {
+        let heard = self
+            .list_watched()
+            .filter(|&rank| self.ranks[rank].sign.is_some());
+        // One that is silent for some time may be the cause.
+        if alive.len() < heard.count() || !alive.iter().all(|(_, sign)| sign.waits) {
             return None;
         }
         let quiet = alive

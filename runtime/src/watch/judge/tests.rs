@@ -64,6 +64,17 @@ impl Job {
         self
     }
 
+    /// Lets seconds of a flood pass.
+    fn flood(&mut self, seconds: u32) -> &mut Self {
+        for _ in 0..seconds {
+            for (_, judge) in &mut self.judges {
+                judge.excuse_silence(1.0);
+            }
+            self.pass(1);
+        }
+        self
+    }
+
     /// All ranks but these wait from now on.
     fn wait_but(&mut self, others: &[usize]) -> &mut Self {
         for (rank, place) in self.signs.iter_mut().enumerate() {
@@ -101,6 +112,16 @@ fn check_only(said: &[(usize, String)], by: usize, start: &str) {
         said.len() == 1 && said[0].0 == by && has(said, start),
         "{said:?}"
     );
+}
+
+#[test]
+fn no_rank_is_silent_for_the_time_of_a_flood() {
+    for seconds in [5, 50, 900] {
+        let mut job = Job::new(&["a", "b", "c"], &[0, 1], 600.0);
+        job.wait_but(&[2]).pass(3).set(2, None).flood(seconds);
+        assert_eq!(job.take_said(), []);
+        check_only(&job.pass(12).take_said(), 0, "rank 2 on c has been silent");
+    }
 }
 
 #[test]

@@ -207,6 +207,36 @@ fn what_cannot_be_checked_has_the_status_of_a_failure() {
         let outcome = run(mpi.command(4, Path::new("sh"), &["-c", &words]), HANGS);
         assert_eq!(outcome.status, Some(2), "{words} {outcome:?}");
     }
+    // Among devices that are alike none is named.
+    let words = format!("{line} --seconds 1e-6");
+    let words: Vec<&str> = words.split(' ').collect();
+    let told = run(mpi.command(4, &mpi.isochron, &words), HANGS).stdout;
+    assert!(
+        told.contains("cut off") && !told.contains("takes longest"),
+        "{told}"
+    );
     let help = isochron(&["health", "--help"]).success();
     assert!(help.contains("The exit status is 0"), "{help}");
+}
+
+#[test]
+fn a_check_that_stands_still_ends_with_the_status_of_a_failure() {
+    for mpi in libraries() {
+        let folder = Folder::new();
+        let platform = write_devices(&folder, &[USUAL; 2]);
+        let line = format!("health --store none --stall-timeout 3 --platform {platform}");
+        let words: Vec<&str> = line.split(' ').collect();
+        let mut command = mpi.command(2, &mpi.isochron, &words);
+        command.env("ISOCHRON_TEST_STOPPED_AT", "plan:1");
+        let outcome = run(command, HANGS);
+        // MPICH's launcher may report the signal by which it has killed the stopped rank.
+        let is_failed = outcome.status == Some(2)
+            || mpi.name == "mpich" && !matches!(outcome.status, Some(0 | 1));
+        let told = "; the job ends, after 3 s without progress";
+        assert!(
+            is_failed && outcome.stderr.contains(told),
+            "{} {outcome:?}",
+            mpi.name
+        );
+    }
 }

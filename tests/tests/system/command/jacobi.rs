@@ -324,6 +324,11 @@ fn options_that_make_no_sense_are_explained_on_all_ranks() {
             "partitioner = npa: an option of strategy fpm, not of adaptive",
         ),
         (
+            "--size 9 --strategy fpm --partitioner hpopta",
+            2,
+            "partitioner = hpopta: it takes measured times alone",
+        ),
+        (
             "--size 9 --strategy even --epsilon 0.1",
             2,
             "epsilon = 0.1: an option of strategies cpm and fpm, not of even",

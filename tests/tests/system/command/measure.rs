@@ -598,6 +598,10 @@ fn options_of_other_kernels_are_refused() {
             "--width: goes with jacobi, dgemv, fft",
         ),
         ("balance fft --units 9 --blas mkl", "--blas: goes with"),
+        (
+            "balance fft --units 9 --partitioner hpopta",
+            "partitioner = hpopta: it takes measured times alone",
+        ),
         ("measure mxm --isolate", "--isolate: does not go with mxm"),
         ("measure mxm --unbound", "--unbound: does not go with mxm"),
         ("measure mxm --surface --adaptive", "cannot be used with"),

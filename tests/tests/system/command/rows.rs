@@ -221,6 +221,10 @@ fn wrong_input_is_one_message_of_all_ranks() {
             "--granule: strategy even measures nothing without --out",
         ),
         (
+            format!("--size 64 --models {short} --store read"),
+            "--store: nothing is measured with --models",
+        ),
+        (
             format!("--size 64 --models {short}"),
             "64 units, and the time functions reach 48",
         ),
