@@ -7,7 +7,6 @@ use anyhow::Result;
 
 use crate::build;
 use crate::install;
-use crate::interface;
 use crate::machine;
 use crate::mpi::Library;
 use crate::needs::Goal;
@@ -40,7 +39,7 @@ const CHECKS: [(&str, &str); 4] = [
 /// The version of cargo-deny: others know other rules.
 const DENY_VERSION: &str = "0.20.2";
 
-/// Checks formatting, clippy, dependency rules, documentation and public items, each without a single warning.
+/// Checks formatting, clippy, dependency rules and documentation, each without a single warning.
 ///
 /// # Errors
 /// When a step fails.
@@ -52,8 +51,7 @@ pub fn run(workspace: &Workspace, steps: &mut Steps) -> Result<()> {
         let mut check = build::cargo(workspace, &mpi, line);
         steps.run(name, || execute(check.env("RUSTDOCFLAGS", "-D warnings")))?;
     }
-    check_dependencies(workspace, steps)?;
-    interface::check(workspace, steps, &mpi)
+    check_dependencies(workspace, steps)
 }
 
 /// Checks the rules of `deny.toml`, which may allow an edge of the design that no crate uses yet, and the known flaws of

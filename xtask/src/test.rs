@@ -12,6 +12,7 @@ use crate::bundle;
 use crate::cluster;
 use crate::fuzz;
 use crate::install;
+use crate::interface;
 use crate::machine;
 use crate::mpi::{Library, MpiInstallation};
 use crate::needs::{Goal, find_browser, find_python};
@@ -34,7 +35,8 @@ const TEST_THREADS: &str = "RUST_TEST_THREADS";
 #[derive(Debug, Default, clap::Args)]
 pub struct TestOptions {
     /// Also all combinations of every table, all programs under valgrind, reports in a browser, campaigns in jobs of
-    /// Slurm, tests by ReFrame and JUBE, the Python package without MPI, a minute of `fuzz`, and a bundle with the tests
+    /// Slurm, tests by ReFrame and JUBE, the Python package without MPI, the lists of public items, a minute of `fuzz`,
+    /// and a bundle with the tests
     #[arg(long)]
     pub all: bool,
     /// Print the time of each test; leaves the tests of documentation out
@@ -108,6 +110,7 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, options: &TestOptions) -> R
     }
     steps.run("tests", || execute(command.args(&options.filter)))?;
     if options.all {
+        interface::check(workspace, steps, &open_mpi)?;
         fuzz::run(workspace, steps, FUZZ_SECONDS)?;
         bundle::run(workspace, steps, Library::OpenMpi, true)?;
     }
