@@ -177,12 +177,10 @@ fn a_first_step_of_cold_caches_changes_nothing() {
                 Request::Steps { units, .. } => (false, units),
                 Request::Done => break,
             };
-            let slower = |random: &mut SplitMix| match !is_measurement && is_first {
-                true => random.uniform(1.0, 1.25),
-                false => 1.0,
-            };
+            let is_cold = !is_measurement && is_first;
+            let most = if is_cold { 1.25 } else { 1.0 };
             let times_s: Vec<f64> = (units.iter().zip(speeds))
-                .map(|(&units, speed)| units as f64 / speed * slower(&mut random))
+                .map(|(&units, speed)| units as f64 / speed * random.uniform(1.0, most))
                 .collect();
             is_first = is_first && is_measurement;
             learner
