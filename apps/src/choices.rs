@@ -87,8 +87,7 @@ pub fn refuse_hpopta(partitioner: Partitioner) -> Result<(), Error> {
     if partitioner != Partitioner::Hpopta {
         return Ok(());
     }
-    let reason =
-        "it takes measured times alone, and the few of balancing need a model: use gpa or npa";
+    let reason = "it takes measured times alone, and models stand for them here: use gpa or npa";
     Err(Error::parameter("partitioner", partitioner, reason))
 }
 

@@ -18,8 +18,8 @@ const LEAST_CHECK_S: f64 = 30.0;
 /// The end of a job that stands still.
 #[derive(Args, Clone, Copy)]
 pub struct WatchArguments {
-    /// Seconds without progress of the job after which it is ended, or none; never under a debugger [default: 600; of
-    /// health its --seconds, but 30 to 600]
+    /// Seconds without progress of the job after which it is ended, or none; never under a debugger [default: 600, and
+    /// --seconds for health]
     #[arg(long, value_name = "S", value_parser = parse_timeout)]
     stall_timeout: Option<f64>,
     /// The seconds that a check may take.

@@ -386,7 +386,10 @@ fn repeat(record: &RunRecord) -> LearningSettings {
 fn a_record_repeats_its_divisions_at_other_times() {
     let plan = plan(2, 200);
     let times: [ElementTime; 2] = [
-        |_, rank, device| [[12.0, 4.0], [4.0, 2.0]][rank][device] * NS,
+        |step, rank, device| {
+            let slower = if step > 90 && rank == 1 { 3.0 } else { 1.0 };
+            [[12.0, 4.0], [4.0, 2.0]][rank][device] * slower * NS
+        },
         |_, rank, device| [[2.0, 4.0], [9.0, 2.0]][rank][device] * NS,
     ];
     for refused in [None, Some(1)] {

@@ -62,7 +62,7 @@ pub fn check(workspace: &Workspace, steps: &mut Steps, mpi: &MpiInstallation) ->
     Ok(())
 }
 
-/// Lists the items of a document of rustdoc, one a line. Implementations of traits are left out.
+/// Lists the items of a document of rustdoc, one a line. Implementations of traits are left out, and what a prelude repeats.
 fn list_items(lister: &Path, json: &Path) -> Result<String> {
     let listed = Command::new(lister)
         .args(["public-api", "-sss", "--rustdoc-json"])
@@ -71,8 +71,9 @@ fn list_items(lister: &Path, json: &Path) -> Result<String> {
     let reason = String::from_utf8_lossy(&listed.stderr);
     ensure!(listed.status.success(), "cargo-public-api: {reason}");
     let items = String::from_utf8(listed.stdout).context("the list of public items")?;
-    let items = items.lines().filter(|line| !line.starts_with("impl"));
-    Ok(items.map(|line| format!("{line}\n")).collect())
+    let is_own = |line: &&str| !line.starts_with("impl") && !line.contains("::prelude::");
+    let items: BTreeSet<&str> = items.lines().filter(is_own).collect();
+    Ok(items.into_iter().map(|line| format!("{line}\n")).collect())
 }
 
 /// Returns lines that only one of two lists has, `-` for those that are gone and `+` for new ones.

@@ -102,8 +102,8 @@ fn count_seconds(ticks: u64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Makes the times of a host with two processors, in ticks: of all processes, stolen, and of the engine's children; and the
-    /// numbers, starts, own times and times of children of processes.
+    /// Makes the times of a host with two processors, in ticks: of all processes, stolen, and of the engine's children. `all`
+    /// has the numbers, starts, own times and times of children of processes.
     fn times(
         busy: u32,
         stolen: u32,

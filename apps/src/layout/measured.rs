@@ -6,6 +6,7 @@ use isochron_hierarchy::layout::{
 use isochron_hierarchy::model::Surface;
 
 use super::{LayoutArguments, LayoutMethod, Times};
+use crate::choices::refuse_hpopta;
 use crate::failure::Failure;
 use crate::points::{NameKind, borrow_models, read_models, read_surface};
 
@@ -33,13 +34,14 @@ fn arrange_by_area(
     method: Method,
 ) -> Result<(Layout, Times), Failure> {
     let LayoutArguments { rows, cols, .. } = *arguments;
+    let dividing = arguments.dividing.unwrap_or_default();
+    refuse_hpopta(dividing)?;
     let models = read_models(
         NameKind::default(),
         &arguments.models,
         arguments.fit.unwrap_or_default(),
     )?;
     let models = borrow_models(&models);
-    let dividing = arguments.dividing.unwrap_or_default();
     let columns = arguments.columns.as_deref();
     let layout = by_models(method, columns, dividing, &models, rows, cols);
     let layout = layout.map_err(|error| arguments.explain_refusal(&error))?;

@@ -52,7 +52,7 @@ pub struct LayoutArguments {
     /// [default: piecewise-speed]
     #[arg(long, value_parser = name_all::<Fit>(), hide_possible_values = true)]
     fit: Option<Fit>,
-    /// Partitioner that finds areas of equal times by points files: gpa, npa or hpopta [default: gpa]
+    /// Partitioner that finds areas of equal times by points files: gpa or npa [default: gpa]
     #[arg(long, visible_alias = "partitioner", value_name = "PARTITIONER")]
     #[arg(value_parser = name_all::<Partitioner>(), hide_possible_values = true)]
     dividing: Option<Partitioner>,

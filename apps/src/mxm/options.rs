@@ -172,7 +172,7 @@ const READERS: [(&str, &[Strategy]); 10] = [
 ];
 
 /// The heading of options that name a file about the run.
-const ABOUT_RUN: &str = "Files about a run (a plan to use again, a record to repeat the run by, a trace to look at, a report for scripts)";
+const ABOUT_RUN: &str = "Files about a run";
 
 /// Sets options apart in the help that the default strategy does not read, each with the strategies that do.
 fn show_readers(argument: Arg) -> Arg {

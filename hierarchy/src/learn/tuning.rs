@@ -341,10 +341,10 @@ pub struct ChangeTuning {
     pub least_gain: f64,
     /// Part of a step that a change must save at least after the first step with a division. Its caches are cold and its pages
     /// new, and it may take a quarter longer than the next.
-    /// Holder: `learn::a_first_step_of_cold_caches_changes_nothing`.
+    /// Holders: `learn::a_first_step_of_cold_caches_changes_nothing`, and the campaign `learning` from above.
     pub first_gain: f64,
     /// Standard deviations of the slowest part's time that a change must save beyond that: the part may only have been disturbed.
-    /// Holder: `learn::noise_does_not_move_work_back_and_forth`.
+    /// Holders: `learn::noise_does_not_move_work_back_and_forth`, and the campaign `learning` from above.
     pub doubt: f64,
     /// Placements of a division that are tried beyond the first.
     /// Holder: `proposal::a_late_division_is_laid_out_three_times_again`.

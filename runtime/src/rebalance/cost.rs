@@ -22,7 +22,7 @@ const COPIES: f64 = 3.0;
 /// pages to spare, a move may take a quarter of it.
 ///
 /// Without this value, a balancer expects the first move to take ten times the computation of its units, and a loop of a few
-/// sweeps moves nothing. Measuring takes some milliseconds. Returns 0 on a single rank.
+/// sweeps moves nothing. Measuring takes some tens of milliseconds. Returns 0 on a single rank.
 ///
 /// # Errors
 /// [`Error::Settings`] on every rank for ranks with other lengths; those of [`Comm`].

@@ -44,7 +44,7 @@ pub struct Peer {
 #[derive(Debug)]
 pub struct Endpoint(Option<UdpSocket>);
 
-/// The socket of a rank that knows the others. It cannot be printed either.
+/// The socket of a rank that knows the others. It has the secret, and is not printed.
 pub struct Channel {
     socket: UdpSocket,
     is_v6: bool,

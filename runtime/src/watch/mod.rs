@@ -1,8 +1,8 @@
 //! The watch over silent ranks: the cause of a standstill, said on standard error, and the end of a job that stands still.
 //!
 //! A rank can be stopped, its host or link can vanish, and a library that it calls may never return. MPI then waits for ever.
-//! So each rank of the command has a watcher: a thread that reads once a second what the rank [does](RankPhase), and sends it
-//! to the head rank and a deputy. Those name the cause of a standstill, and not its victims:
+//! So each rank of the command has a watcher, a thread. Once a second it reads what the rank [does](RankPhase), and sends it
+//! to the head rank and a deputy. They name the cause of a standstill, and not its victims:
 //!
 //! 1. a rank that gives no signs any more;
 //! 2. a rank that makes no progress, and does not wait for others. A step may take as long as was predicted and earlier steps
@@ -19,8 +19,8 @@
 //! The first two watchers of a host also look after the processes of its other ranks. They say if one dies and the system has
 //! killed a process for lack of memory.
 //!
-//! A processor that is busy is no progress: a library may spin. Therefore all that is computed, read or written outside of
-//! libraries notes each column or piece that is done, far more often than every 10 s. So a rank that is
+//! A processor that is busy is no progress: a library may spin. Therefore all that computes, reads or writes outside of
+//! libraries notes each column or piece that is done. So a rank that is
 //! quiet either stands still or is within one call of foreign code, of which the size is known.
 //!
 //! Sessions and communicators note what they do, which costs some stores. Programs that embed the runtime have no watcher:

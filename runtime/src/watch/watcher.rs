@@ -31,8 +31,7 @@ const SHORT_PAUSE: Duration = Duration::from_millis(50);
 const REST: u32 = 19;
 /// Pause between the last line and the end of this process, which ends the job: a launcher has to pass the line on.
 const LAST_LINE: Duration = Duration::from_millis(300);
-/// The same for ranks that are told of the end: longer than a launcher takes to end the others, Open MPI a second for each of
-/// its two signals.
+/// Pause of a rank that is told of the end, in which a launcher may end it. Open MPI takes a second for each of two signals.
 const TOLD_END: Duration = Duration::from_secs(5);
 /// Bytes of the thread's stack.
 const STACK_BYTES: usize = 256 << 10;

@@ -26,7 +26,7 @@ pub(super) fn combine_all<'l>(
         })
 }
 
-/// Returns parameters with those of another set.
+/// Returns the parameters of two sets; of one name, the second set's.
 pub(super) fn merge(one: &Parameters, other: &Parameters) -> Parameters {
     let both = one.iter().chain(other);
     both.map(|(name, value)| (name.clone(), value.clone()))

@@ -212,16 +212,6 @@ fn list_notes(campaign: &Campaign) -> Vec<String> {
         // The program behind a launcher, too.
         programs.extend([0, line.launcher].map(|place| line.words.get(place).cloned()));
     }
-    let numbers = campaign.contenders.iter().take(1);
-    let numbers = numbers.flat_map(|it| it.numbers.values());
-    let is_cut = |it: &&String| {
-        it.contains('.') && it.ends_with('0') && !it.ends_with(".0") && !it.contains(['e', 'E'])
-    };
-    if let Some(names) = name_first(numbers.filter(is_cut).cloned()) {
-        notes.push(format!(
-            "reports show the number {names} without its last zeros: write a text if it is a name"
-        ));
-    }
     let programs = programs.into_iter().flatten();
     let missing = programs.filter(|program| !is_program(program, &campaign.folder));
     if let Some(names) = name_first(missing) {

@@ -160,18 +160,6 @@ fn what_only_a_shell_would_understand_and_missing_programs_are_noted() {
             "{end}: {notes}"
         );
     }
-    for (numbers, names) in [
-        ("3.9, 3.10", "`3.10`"),
-        ("3.10, 0.50, 1.0", "`0.50` (and 1 like it)"),
-        ("3.9, 3.11, 10, 1.0, 1e10, 1.5e10, \"3.10\"", ""),
-    ] {
-        let text = format!(
-            "name = \"jobs\"\n[sweep]\nv = [{numbers}]\n[[contender]]\nname = \"a\"\ncommand = \"true {{v}}\"\n[repeat]\nmax = 6\n"
-        );
-        let notes = Trial::new(&text).plan().notes;
-        assert_eq!(notes.len(), usize::from(!names.is_empty()), "{notes:?}");
-        assert!(notes.iter().all(|it| it.contains(names)), "{notes:?}");
-    }
     // However many there are, they are one note.
     let many = "echo {x} \"{y}\" <{z}";
     let sweep = |length: usize| {

@@ -57,6 +57,11 @@ fn make_plot(models: &[&ShownModel], (y_name, value, make_mark): &Quantity) -> P
                 (_, 1) => name.clone(),
                 _ => format!("{name}, {}", key.name()),
             };
+            // Fits of the same points lie over each other: the later ones are narrower.
+            let later = match key {
+                ModelKey::Fit(_) => model.drawn.len() - 1 - index,
+                ModelKey::N(_) => 0,
+            };
             own.push(Curve {
                 name,
                 symbol,
@@ -64,15 +69,9 @@ fn make_plot(models: &[&ShownModel], (y_name, value, make_mark): &Quantity) -> P
                 dashed: index >= color::N_SERIES,
                 points: places.iter().map(|&x| (x, value(&made, x))).collect(),
                 measured,
+                extra_width: 2.0 * later as f64,
                 ..Curve::default()
             });
-        }
-        // A constant matters least.
-        own.sort_by_key(|curve| curve.name.ends_with(&Fit::Cpm.to_string()));
-        let most = own.len();
-        for (index, curve) in own.iter_mut().enumerate() {
-            // Fits of the same points lie over each other: the later ones are narrower.
-            curve.extra_width = 2.0 * (most - 1 - index) as f64;
         }
         if models.len() == 1 {
             marks = drawn;

@@ -56,8 +56,8 @@ impl<T: Scalar> Recall<T> for [Operand<'_, T>; 2] {
 /// are smaller, but for the directions of single roundings.
 const DRIFT: f64 = 4.0;
 
-/// Rows that are examined at once.
-const ROWS_AT_ONCE: usize = 16;
+/// Most terms of rows that are kept at once. Few rows mean many readings of A and B.
+const TERMS_AT_ONCE: usize = 1 << 22;
 
 /// The product of an element of a row and a group, computed again, times the [factor](super::vector::ProbeVector::factor) of the
 /// vector.
@@ -117,7 +117,7 @@ impl<T: Scalar> Probe<T> {
             unexplained: 0.0,
             raised: 1.0,
         };
-        for suspects in suspects.chunks(ROWS_AT_ONCE) {
+        for suspects in suspects.chunks((TERMS_AT_ONCE / self.k.max(1)).max(1)) {
             let list = |suspect: &SuspectResidual| {
                 vec![ComputedElement::default(); self.groups.cols(suspect.group).len()]
             };

@@ -15,8 +15,7 @@ const LONGEST_REPEAT_S: f64 = 320.0;
 const SILENT_TOGETHER: f64 = 0.7;
 /// Part of the time that some rank has to stand still before silent ones are its cause.
 const STANDS_STILL: f64 = 0.5;
-/// Factor of the time after which waiting is a standstill, if messages are under way or a rank that is not heard may be at
-/// work.
+/// Factor of the time after which waiting is a standstill, if messages are under way. So it is if an unheard rank may work.
 const WAITS_LONGER: f64 = 6.0;
 
 /// The judge of one rank.

@@ -145,7 +145,7 @@ fn columns_may_be_given() {
     let line = "--rows 30 --cols 30 --method cartesian --columns 1/0";
     let grid = answer(&["layout", "--models"], &[&fast, &slow], line);
     assert_eq!(areas(&grid), [600, 300]);
-    for dividing in ["gpa", "npa", "hpopta"] {
+    for dividing in ["gpa", "npa"] {
         let line = format!("--rows 30 --cols 30 --method kl --columns 1/0 --dividing {dividing}");
         let answer = answer(&["layout", "--models"], &[&fast, &slow], &line);
         assert_eq!(answer["dividing"], dividing);
@@ -207,6 +207,10 @@ fn what_cannot_be_arranged_is_refused_by_flag() {
             "--columns: node 1 has speed 0",
         ),
         ("layout 1 --dividing npa", "--dividing: goes with --models"),
+        (
+            "layout --models file --dividing hpopta",
+            "measured times alone",
+        ),
         (
             "layout 1 --models file --dividing kl",
             "unknown partitioner",

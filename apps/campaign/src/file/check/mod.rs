@@ -660,7 +660,7 @@ fn check_value(
     Ok((value, raw.better.unwrap_or(Better::Less)))
 }
 
-/// Refuses what would be misread. A parameter or a value has no name that the reports have, and a value that is no time needs to
+/// Refuses what would be misread. A parameter or a value has no name that the reports have. A value that is no time needs to
 /// say whether more is better. Older files may have both.
 fn check_meanings(raw: &RawFile, contenders: &[Contender]) -> Result<(), Mistake> {
     let names = list_lists(raw).flat_map(BTreeMap::keys);
@@ -695,20 +695,26 @@ impl Contender {
     fn is_time(&self) -> bool {
         let names = self.value.names();
         let are_times = names.iter().all(|name| self.is_time_name(name));
-        !names.is_empty() && are_times && !self.divides_times(&self.value)
+        // Values are computed from those before them.
+        let mut quotients = Vec::new();
+        for value in &self.computed {
+            if self.divides_times(&value.expression, &quotients) {
+                quotients.push(&value.name);
+            }
+        }
+        !names.is_empty() && are_times && !self.divides_times(&self.value, &quotients)
     }
 
     fn is_time_name(&self, name: &str) -> bool {
         name.ends_with("_s") && !is_rate(name, &self.result)
     }
 
-    /// Returns `true` for an expression with a quotient of times, or with a value that is computed by one.
-    fn divides_times(&self, expression: &Expression) -> bool {
+    /// Returns `true` for an expression with a quotient of times, or with one of these values.
+    fn divides_times(&self, expression: &Expression, quotients: &[&String]) -> bool {
         let names = expression.names();
         let has_time = names.iter().any(|name| self.is_time_name(name));
-        let mut computed = self.computed.iter().filter(|it| names.contains(&it.name));
         has_time && expression.source().contains('/')
-            || computed.any(|it| self.divides_times(&it.expression))
+            || quotients.iter().any(|name| names.contains(*name))
     }
 }
 
