@@ -340,7 +340,7 @@ impl Adaptive {
     }
 
     /// Returns the seconds that a step takes with the current division, at the least that its slowest part is likely to take. A
-    /// drift is certain, and a program's own loop has time to try divisions and to take them back.
+    /// program's own loop has time to try divisions and to take them back.
     fn expect_least_step(&self) -> f64 {
         let candidates = self.list_candidates();
         let step_s = expect_step(&candidates, &self.now);
@@ -349,7 +349,7 @@ impl Adaptive {
             .map(|(_, time)| time)
             .max_by(|a, b| a.seconds.total_cmp(&b.seconds));
         match slowest {
-            Some(slowest) if !self.is_own_loop && !self.has_drifted => {
+            Some(slowest) if !self.is_own_loop => {
                 step_s - self.config.change.doubt * slowest.error_s
             }
             _ => step_s,
