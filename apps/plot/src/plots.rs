@@ -102,7 +102,7 @@ impl Plot {
         (LinearAxis::to(x), LinearAxis::to(end))
     }
 
-    /// Returns the measurements, those of curves too.
+    /// Returns the measurements of the plot and of its curves.
     pub(crate) fn all_marks(&self) -> impl Iterator<Item = &Mark> {
         let own = self.curves.iter().flat_map(|curve| &curve.marks);
         self.marks.iter().chain(own)

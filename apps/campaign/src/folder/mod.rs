@@ -406,7 +406,7 @@ pub(crate) fn read_folder(path: &Path) -> Result<FolderContent, CampaignError> {
     FolderContent::read(path, Campaign::read_copy(&file)?)
 }
 
-/// Reads the lines of a file; returns them with the bytes that they take, of which the end of the last line may be missing.
+/// Reads the lines of a file, and counts their bytes with the end of each line. The file may lack the last end.
 ///
 /// A last line that was cut off is left out: an engine was killed, or its disk was full, while it wrote. Any other line that is no
 /// repetition is refused, since the file may be someone else's.

@@ -56,7 +56,7 @@ impl<T: Scalar> Recall<T> for [Operand<'_, T>; 2] {
 /// are smaller, but for the directions of single roundings.
 const DRIFT: f64 = 4.0;
 
-/// Most terms of rows that are kept at once. Few rows mean many readings of A and B.
+/// Most terms of rows that are kept at once. Each such group of rows reads A and B once.
 const TERMS_AT_ONCE: usize = 1 << 22;
 
 /// The product of an element of a row and a group, computed again, times the [factor](super::vector::ProbeVector::factor) of the
