@@ -21,9 +21,10 @@ use crate::plan::place::{ChangeCosts, Placed, Places, RunConditions};
 use crate::plan::{Making, Plan, PlannedNode, Problem};
 use crate::store::KnownDevice;
 
-/// The fewest looks at the times of a run, and the least and the most steps from one to the next.
-const FEWEST_DECISIONS: u64 = 64;
-const LEAST_PAUSE: u64 = 2;
+/// The looks at the times of a run, at least, and the least and the most steps from one to the next. All ranks wait for
+/// each other at a look.
+const FEWEST_DECISIONS: u64 = 16;
+const LEAST_PAUSE: u64 = 4;
 const MOST_PAUSE: u64 = 16;
 
 /// Granules of each device's even share, at least.
