@@ -16,9 +16,7 @@ const LEAST_BYTES: u64 = 80 << 20;
 pub fn refuse_little_space() -> Option<u8> {
     launched_size()?;
     let bounds = memory_bounds();
-    let own = bounds
-        .iter()
-        .find(|bound| bound.scope == MemoryScope::Process)?;
+    let own = bounds.iter().find(|bound| bound.scope == MemoryScope::Process)?;
     if own.bytes >= LEAST_BYTES {
         return None;
     }

@@ -193,17 +193,14 @@ impl DivisionProgress {
     /// Shows that the first division is being measured.
     fn show_start(&self) {
         let most = count(self.most.into(), "division");
-        self.line.show(&format!(
-            "balancing: 0 of at most {most}, measuring the first"
-        ));
+        self.line.show(&format!("balancing: 0 of at most {most}, measuring the first"));
     }
 
     /// Shows that another division was measured, with the result of each rank.
     fn show_division(&mut self, found: &[Measurement]) {
         self.done += 1;
         if self.line.is_shown() {
-            self.line
-                .show(&self.describe(found, self.start.elapsed().as_secs_f64()));
+            self.line.show(&self.describe(found, self.start.elapsed().as_secs_f64()));
         }
     }
 
@@ -212,9 +209,7 @@ impl DivisionProgress {
         let times_s: Vec<f64> = found.iter().map(|found| found.sample.seconds).collect();
         let busy = found.iter().filter(|found| found.sample.seconds > 0.0);
         let busy_s: Vec<f64> = busy.clone().map(|found| found.sample.seconds).collect();
-        let widest = busy
-            .map(|found| found.ci_s / found.sample.seconds)
-            .fold(0.0, f64::max);
+        let widest = busy.map(|found| found.ci_s / found.sample.seconds).fold(0.0, f64::max);
         let left_s =
             elapsed_s / f64::from(self.done) * f64::from(self.most.saturating_sub(self.done));
         format!(
@@ -317,11 +312,8 @@ impl HeadState {
         let points = points.map(|(&d, found)| (d > 0).then(|| make_point((d, 1), found)));
         let lacking = self.files.list_lacking();
         self.files.add(&points.collect(), &lacking)?;
-        let times: Vec<Sample> = found
-            .iter()
-            .zip(units)
-            .map(|(found, &d)| found.sample.counted_as(d))
-            .collect();
+        let times: Vec<Sample> =
+            found.iter().zip(units).map(|(found, &d)| found.sample.counted_as(d)).collect();
         self.scale_stored(units, found)?;
         self.dpa.observe(&times)?;
         self.progress.show_division(found);
@@ -357,20 +349,13 @@ fn scale_points(points: &[Point], d: u64, t_s: f64) -> Result<Vec<Point>, ModelE
     Ok(points
         .iter()
         .filter(|point| point.d != d)
-        .map(|point| Point {
-            t_s: factor * point.t_s,
-            ci_s: factor * point.ci_s,
-            ..*point
-        })
+        .map(|point| Point { t_s: factor * point.t_s, ci_s: factor * point.ci_s, ..*point })
         .collect())
 }
 
 /// Returns the origin of each rank's first points; `None` if these are of an earlier command.
 fn list_origins(known: &[KnownKernel], resumed: usize) -> Vec<Option<KnownFrom>> {
-    known
-        .iter()
-        .map(|kernel| (resumed == 0).then_some(kernel.from))
-        .collect()
+    known.iter().map(|kernel| (resumed == 0).then_some(kernel.from)).collect()
 }
 
 fn list_ranks(
@@ -412,15 +397,11 @@ impl BalanceDocument {
         for rank in &self.ranks {
             table.add_row([
                 rank.host.clone(),
-                rank.known
-                    .map_or("files".to_owned(), |known| known.to_string()),
+                rank.known.map_or("files".to_owned(), |known| known.to_string()),
                 rank.rank.to_string(),
                 rank.units.to_string(),
                 format!("{:.3e}", rank.t_s),
-                format!(
-                    "{:.4e}",
-                    rank.units as f64 / rank.t_s.max(f64::MIN_POSITIVE)
-                ),
+                format!("{:.4e}", rank.units as f64 / rank.t_s.max(f64::MIN_POSITIVE)),
             ]);
         }
         let above = format!("kernel {}: {}", self.kernel, self.measured_with);
@@ -431,16 +412,9 @@ impl BalanceDocument {
             100.0 * epsilon,
             count(self.history.len() as u64, "measured division"),
             self.why,
-            if is_noise {
-                " within the noise of the times"
-            } else {
-                ""
-            }
+            if is_noise { " within the noise of the times" } else { "" }
         );
-        let notices = self
-            .notices
-            .iter()
-            .map(|notice| format!("\nnote: {notice}"));
+        let notices = self.notices.iter().map(|notice| format!("\nnote: {notice}"));
         let below = below + &notices.collect::<String>();
         format!("{}\n{table}\n{}", wrap(&above, width), wrap(&below, width))
     }

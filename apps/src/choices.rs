@@ -104,12 +104,8 @@ pub fn refuse_given(
     given: impl IntoIterator<Item = GivenOption>,
     reason: &str,
 ) -> Result<(), Error> {
-    let mut given = given
-        .into_iter()
-        .filter_map(|(name, value)| Some((name, value?)));
-    given.next().map_or(Ok(()), |(name, value)| {
-        Err(Error::parameter(name, value, reason))
-    })
+    let mut given = given.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    given.next().map_or(Ok(()), |(name, value)| Err(Error::parameter(name, value, reason)))
 }
 
 /// Refuses the first of these options that the chosen strategy does not read. `readers` has the strategies that read an option,

@@ -101,21 +101,14 @@ impl FoundNode {
                 gpu: Some((gpu.ordinal, gpu.name.clone())),
             }
         });
-        Self {
-            host: host.to_owned(),
-            devices: groups.chain(hosts).collect(),
-        }
+        Self { host: host.to_owned(), devices: groups.chain(hosts).collect() }
     }
 }
 
 impl FoundDevice {
     /// Returns its cores as a platform file names them: their numbers, or how many they are if others have them as well.
     fn describe_cores(&self) -> Value {
-        if self.pinned {
-            json!(self.cores)
-        } else {
-            json!(self.cores.len())
-        }
+        if self.pinned { json!(self.cores) } else { json!(self.cores.len()) }
     }
 }
 
@@ -133,11 +126,7 @@ fn write_platform(nodes: &[FoundNode]) -> String {
             .to_owned();
     for (rank, node) in nodes.iter().enumerate() {
         // Writing to a String cannot fail.
-        let _ = write!(
-            text,
-            "\n[[node]] # rank {rank}\nhost = {}\n",
-            quote(&node.host)
-        );
+        let _ = write!(text, "\n[[node]] # rank {rank}\nhost = {}\n", quote(&node.host));
         for device in &node.devices {
             let _ = write!(text, "\n[[node.device]]\nname = {}\n", quote(&device.name));
             if let Some((ordinal, model)) = &device.gpu {

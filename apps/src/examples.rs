@@ -6,10 +6,7 @@ use clap::Command;
 const EXAMPLES: &[(&str, &[&str])] = &[
     (
         "mxm",
-        &[
-            "mpirun -n 4 isochron mxm --size 4096",
-            "isochron mxm --a a.npy --b b.npy --out c.npy",
-        ],
+        &["mpirun -n 4 isochron mxm --size 4096", "isochron mxm --a a.npy --b b.npy --out c.npy"],
     ),
     (
         "check",
@@ -27,10 +24,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     (
         "topology",
-        &[
-            "mpirun -n 4 isochron topology",
-            "isochron topology --ranks-per-host 2 --svg host.svg",
-        ],
+        &["mpirun -n 4 isochron topology", "isochron topology --ranks-per-host 2 --svg host.svg"],
     ),
     (
         "layout",
@@ -48,17 +42,8 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "isochron measure ./kernel.so --isolate --out models",
         ],
     ),
-    (
-        "health",
-        &[
-            "mpirun --map-by ppr:1:node isochron health",
-            "isochron health --json",
-        ],
-    ),
-    (
-        "balance",
-        &["mpirun -n 2 isochron balance jacobi --units 4000 --out models"],
-    ),
+    ("health", &["mpirun --map-by ppr:1:node isochron health", "isochron health --json"]),
+    ("balance", &["mpirun -n 2 isochron balance jacobi --units 4000 --out models"]),
     (
         "app fft2d",
         &[
@@ -66,10 +51,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "mpirun -n 2 isochron app fft2d --size 2048 --strategy balanced --models a.points b.points",
         ],
     ),
-    (
-        "app dgemv",
-        &["mpirun -n 2 isochron app dgemv --size 8192 --out models --verify"],
-    ),
+    ("app dgemv", &["mpirun -n 2 isochron app dgemv --size 8192 --out models --verify"]),
     (
         "app jacobi",
         &[
@@ -87,10 +69,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "trace-model",
         &["isochron trace-model run1.prv run2.prv --event Iteration --size Bodies --out models"],
     ),
-    (
-        "models show",
-        &["isochron models show models/rank0-jacobi.points --fit akima --plot"],
-    ),
+    ("models show", &["isochron models show models/rank0-jacobi.points --fit akima --plot"]),
     (
         "campaign",
         &[

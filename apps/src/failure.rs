@@ -20,10 +20,7 @@ pub struct Failure {
 impl Failure {
     /// Makes a failure of usage or input.
     pub fn input(message: impl ToString) -> Self {
-        Self {
-            message: message.to_string(),
-            status: 2,
-        }
+        Self { message: message.to_string(), status: 2 }
     }
 
     /// Makes a failure to use the file `path`.
@@ -33,10 +30,7 @@ impl Failure {
 
     /// Makes a failure of the run.
     pub fn run(message: impl ToString) -> Self {
-        Self {
-            message: message.to_string(),
-            status: failed_status(),
-        }
+        Self { message: message.to_string(), status: failed_status() }
     }
 
     /// Makes the failure of a result that is wrong.

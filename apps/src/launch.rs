@@ -21,12 +21,8 @@ const OF_A_NODE: [&str; 2] = ["--blas", "--group"];
 
 /// The same for environment variables. Each host has a store of its own, or none, and a campaign marks the processes of its
 /// own host.
-const VARIABLES_OF_A_NODE: [&str; 4] = [
-    "ISOCHRON_BLAS",
-    STORE_VARIABLE,
-    log::FILTER_VARIABLE,
-    FOLDER_VARIABLE,
-];
+const VARIABLES_OF_A_NODE: [&str; 4] =
+    ["ISOCHRON_BLAS", STORE_VARIABLE, log::FILTER_VARIABLE, FOLDER_VARIABLE];
 
 /// Most commands that a message names.
 const MOST_NAMED: usize = 4;
@@ -118,12 +114,8 @@ impl Launch {
     fn mistake(&self) -> Option<String> {
         let error = self.arguments.as_ref().err()?;
         let text = error.to_string();
-        let words: Vec<&str> = text
-            .split("\n\n")
-            .next()?
-            .trim_start_matches("error: ")
-            .split_whitespace()
-            .collect();
+        let words: Vec<&str> =
+            text.split("\n\n").next()?.trim_start_matches("error: ").split_whitespace().collect();
         error.use_stderr().then(|| words.join(" "))
     }
 }
@@ -142,10 +134,7 @@ fn name_command(mut error: clap::Error, definition: &Command) -> clap::Error {
         let commands = commands.join(", ");
         let tip = format!("'{option}' is an option of {commands}");
         error.remove(ContextKind::SuggestedArg);
-        error.insert(
-            ContextKind::Suggested,
-            ContextValue::StyledStrs(vec![tip.into()]),
-        );
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     error
 }
@@ -192,9 +181,7 @@ fn read_negative_numbers(command: Command) -> Command {
 /// Returns the options of a command and its subcommands that take several values with commas between them.
 fn list_lists(command: &Command) -> Vec<String> {
     let own = command.get_arguments().filter(|argument| {
-        let most = argument
-            .get_num_args()
-            .map_or(1, |range| range.max_values());
+        let most = argument.get_num_args().map_or(1, |range| range.max_values());
         most > 1 && argument.get_value_delimiter().is_some()
     });
     let inner = command.get_subcommands().flat_map(list_lists);
@@ -266,10 +253,7 @@ fn add_options(settings: &mut Settings, definition: &Command, matches: &ArgMatch
     let words = inner
         .and_then(|(name, inner)| Some((definition.find_subcommand(name)?, inner)))
         .map(|(definition, matches)| add_options(settings, definition, matches));
-    [definition.get_name(), words.as_deref().unwrap_or_default()]
-        .join(" ")
-        .trim_end()
-        .to_owned()
+    [definition.get_name(), words.as_deref().unwrap_or_default()].join(" ").trim_end().to_owned()
 }
 
 fn name_argument(argument: &Arg) -> String {
@@ -304,10 +288,7 @@ mod tests {
     fn list_commands(command: &Command, words: &[String]) -> Vec<(Vec<String>, Command)> {
         let words = [words, &[command.get_name().to_owned()]].concat();
         if command.has_subcommands() {
-            command
-                .get_subcommands()
-                .flat_map(|command| list_commands(command, &words))
-                .collect()
+            command.get_subcommands().flat_map(|command| list_commands(command, &words)).collect()
         } else {
             vec![(words, command.clone())]
         }
@@ -330,21 +311,14 @@ mod tests {
         let words = words.iter().map(String::as_str).chain([option, value]);
         let definition = read_negative_numbers(CliArguments::command());
         let words = join_negative_values(words.map(OsString::from), &list_lists(&definition));
-        definition
-            .try_get_matches_from(words)
-            .expect_err("a mistake")
-            .to_string()
+        definition.try_get_matches_from(words).expect_err("a mistake").to_string()
     }
 
     #[test]
     fn every_numeric_option_tells_its_range_of_a_negative_number() {
         let mut seen = 0;
         for (words, command) in list_commands(&CliArguments::command(), &[]) {
-            for option in command
-                .get_opts()
-                .filter(|option| is_number(option))
-                .map(name_argument)
-            {
+            for option in command.get_opts().filter(|option| is_number(option)).map(name_argument) {
                 for value in ["-5", "-0.5", "-1e3", "-inf", "-1,2"] {
                     let message = refuse(&words, &option, value);
                     // Options that take lists refuse their first number.
@@ -354,11 +328,7 @@ mod tests {
                         .iter()
                         .any(|start| message.contains(start));
                     assert!(named, "{words:?}: {message}");
-                    let range = [
-                        "a whole number from ",
-                        "a number above 0",
-                        "between 0 and 1",
-                    ];
+                    let range = ["a whole number from ", "a number above 0", "between 0 and 1"];
                     let told = range.iter().any(|range| message.contains(range));
                     assert!(told, "{words:?} {option}: {message}");
                 }
@@ -371,14 +341,8 @@ mod tests {
     #[test]
     fn an_option_of_another_command_is_not_taken_for_a_similar_one() {
         for (line, tip) in [
-            (
-                "balance gemm --points 4",
-                "'--points' is an option of `isochron measure`",
-            ),
-            (
-                "balance gemm --units 4 --isolat",
-                "a similar argument exists: '--isolate'",
-            ),
+            ("balance gemm --points 4", "'--points' is an option of `isochron measure`"),
+            ("balance gemm --units 4 --isolat", "a similar argument exists: '--isolate'"),
         ] {
             let words = ["isochron"].into_iter().chain(line.split(' '));
             let mut definition = CliArguments::command();
@@ -435,10 +399,7 @@ mod tests {
             (&layout, "--columns"),
         ] {
             let message = refuse(words, option, "-1,2");
-            assert!(
-                message.contains("expected ") && message.contains(option),
-                "{message}"
-            );
+            assert!(message.contains("expected ") && message.contains(option), "{message}");
         }
     }
 }

@@ -231,10 +231,8 @@ fn join_ranks(
 
 /// Ends a rank that could not join the others; returns its exit status. An error that all ranks have is printed by the first.
 fn end_alone(error: Error, launch: &Launch) -> u8 {
-    let is_of_all = matches!(
-        error,
-        Error::Rank { .. } | Error::Settings(_) | Error::Launcher { .. }
-    );
+    let is_of_all =
+        matches!(error, Error::Rank { .. } | Error::Settings(_) | Error::Launcher { .. });
     if !is_of_all || launched_rank() == 0 || *find_standing() != Standing::Rank {
         return print_failure(&Failure::from(error));
     }
@@ -279,10 +277,7 @@ fn run_on_ranks<'a>(
     launch: &'a Launch,
 ) -> Result<Option<FinishedRun<'a>>, u8> {
     let is_head = comm.rank() == 0;
-    let outcome = match (
-        agree_on_launch(comm.as_ref(), log, watch, launch),
-        &launch.arguments,
-    ) {
+    let outcome = match (agree_on_launch(comm.as_ref(), log, watch, launch), &launch.arguments) {
         (Ok(()), Ok(arguments)) => run_command(comm, launch.start, &arguments.command),
         (Ok(()), Err(message)) if is_head => print_message(message).map(|()| None),
         (agreed, _) => agreed.map(|()| None),
@@ -305,10 +300,7 @@ fn publish(finished: Option<FinishedRun<'_>>) -> u8 {
         return 0;
     };
     enter(RankPhase::Write);
-    finished
-        .close()
-        .and_then(Answer::print)
-        .map_or_else(|failure| print_failure(&failure), |()| 0)
+    finished.close().and_then(Answer::print).map_or_else(|failure| print_failure(&failure), |()| 0)
 }
 
 /// Prints help, a version or a mistake in the command line.
@@ -321,11 +313,7 @@ fn print_message(message: &clap::Error) -> Result<(), Failure> {
     }
     let printed = message.print();
     // If standard error is closed, the status has to say it all.
-    if message.use_stderr() {
-        Ok(())
-    } else {
-        output::check_printed(printed)
-    }
+    if message.use_stderr() { Ok(()) } else { output::check_printed(printed) }
 }
 
 fn agree_on_launch(

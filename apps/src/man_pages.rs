@@ -15,9 +15,7 @@ pub fn write_pages(definition: Command, folder: &Path) -> io::Result<()> {
     definition.build();
     write_page(&definition, "", folder)?;
     let common = read_end(&definition);
-    definition
-        .get_subcommands()
-        .try_for_each(|command| write_tree(command, &common, folder))
+    definition.get_subcommands().try_for_each(|command| write_tree(command, &common, folder))
 }
 
 fn write_tree(command: &Command, common: &str, folder: &Path) -> io::Result<()> {
@@ -36,17 +34,12 @@ fn write_page(command: &Command, common: &str, folder: &Path) -> io::Result<()> 
     // The version stays last.
     let end = page.find(".SH VERSION\n").unwrap_or(page.len());
     let (start, rest) = page.split_at(end);
-    fs::write(
-        folder.join(man.get_filename()),
-        format!("{start}{sections}{rest}"),
-    )
+    fs::write(folder.join(man.get_filename()), format!("{start}{sections}{rest}"))
 }
 
 /// Returns the text behind the options of a command's help.
 fn read_end(command: &Command) -> String {
-    command
-        .get_after_help()
-        .map_or_else(String::new, ToString::to_string)
+    command.get_after_help().map_or_else(String::new, ToString::to_string)
 }
 
 /// Formats paragraphs, each a heading with a colon and indented lines, as sections of a page.
@@ -79,9 +72,7 @@ fn add_examples(roff: &mut Roff, lines: &str) {
 fn add_entries(roff: &mut Roff, heading: &str, lines: &str) {
     roff.control("SH", [heading]);
     for line in lines.lines() {
-        let entry = line
-            .strip_prefix("  ")
-            .filter(|rest| !rest.starts_with(' '));
+        let entry = line.strip_prefix("  ").filter(|rest| !rest.starts_with(' '));
         match entry.and_then(|entry| entry.split_once(' ')) {
             Some((word, meaning)) => {
                 roff.control("TP", []);

@@ -83,11 +83,7 @@ fn list_names_beside_paths(command: &Command) -> BTreeSet<Vec<String>> {
 
 /// Lists the values of an argument that have names.
 fn list_names(argument: &Arg) -> Vec<String> {
-    argument
-        .get_possible_values()
-        .into_iter()
-        .map(|value| value.get_name().to_owned())
-        .collect()
+    argument.get_possible_values().into_iter().map(|value| value.get_name().to_owned()).collect()
 }
 
 /// Lets a shell complete paths too where it completes these names. Bash does so by itself if no name fits.
@@ -121,9 +117,7 @@ mod tests {
     fn list_commands(command: &Command, words: &[String]) -> Vec<(Vec<String>, Command)> {
         let words = [words, &[command.get_name().to_owned()]].concat();
         let inner = command.get_subcommands();
-        let mut all: Vec<_> = inner
-            .flat_map(|command| list_commands(command, &words))
-            .collect();
+        let mut all: Vec<_> = inner.flat_map(|command| list_commands(command, &words)).collect();
         all.push((words, command.clone()));
         all
     }
@@ -131,11 +125,7 @@ mod tests {
     /// Returns the lines of a text after the first line `start`, up to the next line `;;`.
     fn find_part(text: &str, start: &str) -> String {
         let lines = text.lines().skip_while(|line| line.trim() != start);
-        lines
-            .skip(1)
-            .take_while(|line| line.trim() != ";;")
-            .collect::<Vec<_>>()
-            .join("\n")
+        lines.skip(1).take_while(|line| line.trim() != ";;").collect::<Vec<_>>().join("\n")
     }
 
     /// Returns the lines of the bash completions about a command, up to the `;;` that is indented like its name.
@@ -143,10 +133,7 @@ mod tests {
         let mut lines = text.lines().skip_while(|line| line.trim() != start);
         let name = lines.next().unwrap_or_default();
         let end = name.replace(name.trim(), "    ;;");
-        lines
-            .take_while(|line| *line != end)
-            .collect::<Vec<_>>()
-            .join("\n")
+        lines.take_while(|line| *line != end).collect::<Vec<_>>().join("\n")
     }
 
     /// Returns the entries of the fish completions about a command. The names of an option's values go on in lines of their own.
@@ -159,10 +146,7 @@ mod tests {
             ),
         };
         let entries = text.split("\ncomplete ");
-        entries
-            .filter(|entry| entry.contains(&condition))
-            .collect::<Vec<_>>()
-            .join("\n")
+        entries.filter(|entry| entry.contains(&condition)).collect::<Vec<_>>().join("\n")
     }
 
     /// Checks that each text has what `wanted` makes of the name of every option.
@@ -198,12 +182,8 @@ mod tests {
             seen += check_options(&command, &page, |name| {
                 ["\n", ", "].map(|start| format!("{start}\\fB--{name}\\fR"))
             });
-            check_options(&command, &bash, |name| {
-                [" ", "\""].map(|end| format!(" --{name}{end}"))
-            });
-            check_options(&command, &zsh, |name| {
-                ["=", "["].map(|end| format!("--{name}{end}"))
-            });
+            check_options(&command, &bash, |name| [" ", "\""].map(|end| format!(" --{name}{end}")));
+            check_options(&command, &zsh, |name| ["=", "["].map(|end| format!("--{name}{end}")));
             check_options(&command, &fish, |name| {
                 [" ", "\n"].map(|end| format!(" -l {name}{end}"))
             });

@@ -28,10 +28,7 @@ where
 {
     /// Takes these names. Others, such as paths, are for the value to read or to refuse.
     pub fn new(names: &[&'static str]) -> Self {
-        Self {
-            names: names.to_vec(),
-            parse: |text| text.parse().map_err(Into::into),
-        }
+        Self { names: names.to_vec(), parse: |text| text.parse().map_err(Into::into) }
     }
 
     /// Adds names.

@@ -8,12 +8,10 @@ use num_complex::Complex64;
 /// The range.
 pub fn parse_whole<N: TryFrom<u64>, const LEAST: u64>(text: &str) -> Result<N, String> {
     let number = text.parse().ok().filter(|&number| number >= LEAST);
-    number
-        .and_then(|number| N::try_from(number).ok())
-        .ok_or_else(|| {
-            let most = u64::MAX >> (u64::BITS as usize - 8 * size_of::<N>());
-            format!("expected a whole number from {LEAST} to {most}")
-        })
+    number.and_then(|number| N::try_from(number).ok()).ok_or_else(|| {
+        let most = u64::MAX >> (u64::BITS as usize - 8 * size_of::<N>());
+        format!("expected a whole number from {LEAST} to {most}")
+    })
 }
 
 /// Parses a number above 0.

@@ -91,9 +91,7 @@ impl Answer {
 
     /// Answers by a document for programs, whose strings are those of JSON.
     pub fn document(text: String) -> Self {
-        Self::written(AnswerForm::Document, move |out| {
-            out.write_all(text.as_bytes())
-        })
+        Self::written(AnswerForm::Document, move |out| out.write_all(text.as_bytes()))
     }
 
     /// Answers by what `write` writes in whole strings as it makes them: an answer may be longer than what it is made of.
@@ -101,11 +99,7 @@ impl Answer {
         form: AnswerForm,
         write: impl FnOnce(&mut dyn Write) -> io::Result<()> + 'static,
     ) -> Self {
-        Self {
-            form,
-            write: Box::new(write),
-            failure: None,
-        }
+        Self { form, write: Box::new(write), failure: None }
     }
 
     /// Ends the command with a failure after the answer.
@@ -127,10 +121,7 @@ impl Answer {
             // Many short strings are escaped together. The buffer never cuts one.
             let mut out = BufWriter::with_capacity(
                 ESCAPED_BYTES,
-                EscapedOutput {
-                    out: stdout,
-                    form: self.form,
-                },
+                EscapedOutput { out: stdout, form: self.form },
             );
             (self.write)(&mut out)?;
             out.flush()
@@ -164,11 +155,7 @@ impl<W: Write> Write for EscapedOutput<W> {
 pub fn log_output(has_colors: bool) -> impl Write {
     EscapedOutput {
         out: io::stderr(),
-        form: if has_colors {
-            AnswerForm::Colored
-        } else {
-            AnswerForm::Plot
-        },
+        form: if has_colors { AnswerForm::Colored } else { AnswerForm::Plot },
     }
 }
 
@@ -235,18 +222,13 @@ pub fn check_paths<'a>(
     inputs: impl IntoIterator<Item = (&'a str, &'a Path)>,
     outputs: impl IntoIterator<Item = (&'a str, &'a Path)>,
 ) -> Result<(), Error> {
-    let outcome = if comm.rank() == 0 {
-        check_distinct(inputs, outputs)
-    } else {
-        Ok(())
-    };
+    let outcome = if comm.rank() == 0 { check_distinct(inputs, outputs) } else { Ok(()) };
     agree(comm, outcome)
 }
 
 /// Creates the file for a document before the work, if one is wanted: what cannot be written is known then.
 pub fn create_file(path: Option<&Path>) -> Result<Option<PartialFile>, Error> {
-    path.map(|path| PartialFile::create(path, DOCUMENT_BYTES))
-        .transpose()
+    path.map(|path| PartialFile::create(path, DOCUMENT_BYTES)).transpose()
 }
 
 /// Writes a JSON document on the head rank, if that has a file for it.
@@ -301,9 +283,9 @@ pub fn make_folder(folder: &Path) -> Result<(), Error> {
 /// Turns an error of standard output into a failure. A reader that has closed its pipe is none.
 pub fn check_printed(written: io::Result<()>) -> Result<(), Failure> {
     match written {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::run(format!(
-            "cannot write to standard output: {error}"
-        ))),
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::run(format!("cannot write to standard output: {error}")))
+        }
         _ => Ok(()),
     }
 }
@@ -329,10 +311,6 @@ mod tests {
         assert!(check_printed(Err(ErrorKind::BrokenPipe.into())).is_ok());
         let failure = check_printed(Err(ErrorKind::StorageFull.into())).unwrap_err();
         assert_eq!(failure.status, 1);
-        assert!(
-            failure
-                .message
-                .starts_with("cannot write to standard output")
-        );
+        assert!(failure.message.starts_with("cannot write to standard output"));
     }
 }

@@ -145,11 +145,7 @@ fn make_surface(path: &Path, points: Vec<SurfacePoint>) -> Result<Surface, Failu
 
 /// Refuses a file without points.
 fn accept<P>(path: &Path, points: Vec<P>) -> Result<Vec<P>, Failure> {
-    if points.is_empty() {
-        Err(Failure::of_file(path, "holds no points"))
-    } else {
-        Ok(points)
-    }
+    if points.is_empty() { Err(Failure::of_file(path, "holds no points")) } else { Ok(points) }
 }
 
 #[cfg(test)]

@@ -20,12 +20,7 @@ impl TextTable {
     /// Makes a table with this heading, its columns separated by `|`. The first `n_words` of them are aligned left, the
     /// others right.
     pub fn new(n_words: usize, heading: &str) -> Self {
-        let mut table = Self {
-            n_words,
-            text: String::new(),
-            cells: Vec::new(),
-            rows: Vec::new(),
-        };
+        let mut table = Self { n_words, text: String::new(), cells: Vec::new(), rows: Vec::new() };
         table.add_row(heading.split('|').map(str::to_owned));
         table
     }
@@ -114,9 +109,7 @@ impl NumberRow {
 
     fn cells(&self) -> impl Iterator<Item = &str> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
-        starts
-            .zip(&self.ends)
-            .map(|(start, &end)| &self.text[start..end])
+        starts.zip(&self.ends).map(|(start, &end)| &self.text[start..end])
     }
 }
 

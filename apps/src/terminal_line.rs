@@ -34,11 +34,7 @@ impl TerminalLine {
     pub fn of_rank(is_head: bool) -> Self {
         let is_dumb = std::env::var_os("TERM").is_some_and(|kind| kind == "dumb");
         Self {
-            terminal: if is_head && !is_dumb {
-                find_terminal()
-            } else {
-                None
-            },
+            terminal: if is_head && !is_dumb { find_terminal() } else { None },
             written: Cell::new(None),
         }
     }
@@ -62,10 +58,7 @@ impl TerminalLine {
 
     /// Replaces the line, unless it has just changed.
     pub fn refresh(&self, describe: impl FnOnce() -> String) {
-        let is_recent = self
-            .written
-            .get()
-            .is_some_and(|last| last.elapsed() < PAUSE);
+        let is_recent = self.written.get().is_some_and(|last| last.elapsed() < PAUSE);
         if self.is_shown() && !is_recent {
             self.show(&describe());
         }
@@ -107,10 +100,7 @@ fn cut_text(text: &str, width: usize) -> String {
     if text.chars().count() < width {
         return text.to_owned();
     }
-    text.chars()
-        .take(width.saturating_sub(2))
-        .chain(['…'])
-        .collect()
+    text.chars().take(width.saturating_sub(2)).chain(['…']).collect()
 }
 
 /// Returns the terminal that standard error leads to.
@@ -123,9 +113,7 @@ fn find_terminal() -> Option<File> {
     let mut options = OpenOptions::new();
     let flags = OFlags::NOCTTY | OFlags::NONBLOCK;
     options.write(true).custom_flags(flags.bits().cast_signed());
-    let theirs = options
-        .open(format!("/proc/{}/fd/2", find_launcher()?))
-        .ok()?;
+    let theirs = options.open(format!("/proc/{}/fd/2", find_launcher()?)).ok()?;
     theirs.is_terminal().then_some(theirs)
 }
 
@@ -144,11 +132,7 @@ fn find_launcher() -> Option<u32> {
 }
 
 fn find_field<'t>(status: &'t str, name: &str) -> Option<&'t str> {
-    status
-        .lines()
-        .filter_map(|line| line.strip_prefix(name))
-        .map(str::trim)
-        .next()
+    status.lines().filter_map(|line| line.strip_prefix(name)).map(str::trim).next()
 }
 
 #[cfg(test)]
@@ -165,10 +149,7 @@ mod tests {
     #[test]
     fn the_slowest_of_several_ranks_is_named() {
         let hosts = ["a", "b", "c"].map(str::to_owned);
-        assert_eq!(
-            describe_slowest(&[0.5, 2.0, 1.0], &hosts),
-            ", slowest: rank 1 (b)"
-        );
+        assert_eq!(describe_slowest(&[0.5, 2.0, 1.0], &hosts), ", slowest: rank 1 (b)");
         assert_eq!(describe_slowest(&[0.0, 2.0, 0.0], &hosts), "");
         assert_eq!(describe_slowest(&[1.0], &hosts), "");
     }

@@ -40,17 +40,11 @@ fn parse_timeout(text: &str) -> Result<f64, String> {
 
 impl WatchArguments {
     /// The arguments of a command without the option.
-    pub const DEFAULT: Self = Self {
-        stall_timeout: None,
-        check_s: None,
-    };
+    pub const DEFAULT: Self = Self { stall_timeout: None, check_s: None };
 
     /// Returns the arguments of a check of so many seconds, which does not stand still for longer.
     pub fn of_check(self, seconds: f64) -> Self {
-        Self {
-            check_s: Some(seconds),
-            ..self
-        }
+        Self { check_s: Some(seconds), ..self }
     }
 
     /// Starts to watch this rank.

@@ -122,10 +122,7 @@ fn solve_repeatedly(algorithm: Algorithm, size: usize) -> anyhow::Result<Solutio
         times_s.push(solution.time_s);
         if start.elapsed() >= LEAST {
             times_s.sort_by(f64::total_cmp);
-            return Ok(Solution {
-                time_s: find_median(&times_s),
-                ..solution
-            });
+            return Ok(Solution { time_s: find_median(&times_s), ..solution });
         }
     }
 }
@@ -150,10 +147,11 @@ impl Algorithm {
     fn instance(self, size: usize) -> anyhow::Result<Instance> {
         Ok(match self {
             Self::Gpa => divide_by_speed(make_models(size, PiecewiseFpm::from_points)?, gpa),
-            Self::Npa => divide_by_speed(
-                make_models(size, AkimaFpm::from_points)?,
-                |models, total| npa(models, total).map(|solution| solution.partition),
-            ),
+            Self::Npa => {
+                divide_by_speed(make_models(size, AkimaFpm::from_points)?, |models, total| {
+                    npa(models, total).map(|solution| solution.partition)
+                })
+            }
             Self::Br => {
                 let (areas, side) = (instances::make_areas(size), matrix_side(size));
                 timed(move || {
@@ -177,18 +175,11 @@ impl Algorithm {
             }
             Self::Inpa => {
                 let cluster = SimulatedCluster::new(size, DEVICES_EACH, matrix_side(size), 1);
-                timed(move || {
-                    Ok(black_box(cluster.clone().balance_nodes()?)
-                        .outcome
-                        .converged)
-                })
+                timed(move || Ok(black_box(cluster.clone().balance_nodes()?).outcome.converged))
             }
             Self::Decision => Box::new(move || {
                 let longest_s = time_decisions(size)?.into_iter().reduce(f64::max);
-                Ok(Solution {
-                    time_s: longest_s.context("no decision")?,
-                    solved: true,
-                })
+                Ok(Solution { time_s: longest_s.context("no decision")?, solved: true })
             }),
         })
     }
@@ -206,10 +197,7 @@ fn timed(solve: impl Fn() -> anyhow::Result<bool> + 'static) -> Instance {
     Box::new(move || {
         let start = Instant::now();
         let solved = solve()?;
-        Ok(Solution {
-            time_s: start.elapsed().as_secs_f64(),
-            solved,
-        })
+        Ok(Solution { time_s: start.elapsed().as_secs_f64(), solved })
     })
 }
 

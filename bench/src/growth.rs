@@ -59,11 +59,8 @@ impl Growth {
 /// # Errors
 /// If `isochron measure` fails, or DPA refuses a time.
 pub fn run(arguments: &GrowthArguments) -> anyhow::Result<()> {
-    let config = BalanceConfig {
-        strategy: Strategy::Fpm,
-        epsilon: EPSILON,
-        ..BalanceConfig::default()
-    };
+    let config =
+        BalanceConfig { strategy: Strategy::Fpm, epsilon: EPSILON, ..BalanceConfig::default() };
     let mut dpa = Dpa::new(config, KERNELS.len(), arguments.units);
     let mut steps = Vec::new();
     while let BalanceStep::Measure(units) = dpa.step() {

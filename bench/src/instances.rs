@@ -12,10 +12,7 @@ const POINTS: i32 = 20;
 fn make_points(n: usize) -> impl Iterator<Item = Vec<Point>> {
     let mut random = SplitMix::new(1);
     (0..n).map(move |_| {
-        let (peak, memory) = (
-            random.log_uniform(10.0, 500.0),
-            random.log_uniform(1e3, 1e5),
-        );
+        let (peak, memory) = (random.log_uniform(10.0, 500.0), random.log_uniform(1e3, 1e5));
         (0..POINTS).map(|i| make_point(i, peak, memory)).collect()
     })
 }
@@ -24,12 +21,7 @@ fn make_point(i: i32, peak: f64, memory: f64) -> Point {
     let d = (memory / 1000.0 * 1.7_f64.powi(i)).round() + f64::from(i) + 1.0;
     let paging = 1.0 + (d / memory).powi(4);
     let speed = peak * d / (d + memory / 100.0) / paging;
-    Point {
-        d: d as u64,
-        t_s: d / speed,
-        reps: 3,
-        ci_s: 0.0,
-    }
+    Point { d: d as u64, t_s: d / speed, reps: 3, ci_s: 0.0 }
 }
 
 /// Makes `n` devices with models of the form that `fit` gives to points.

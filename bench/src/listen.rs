@@ -43,11 +43,7 @@ struct Heard {
 /// # Errors
 /// If a job cannot be started or ends with another status.
 pub fn run(arguments: &ListenArguments) -> anyhow::Result<()> {
-    let mut heard = Heard {
-        heard_s: Vec::new(),
-        lines: 0,
-        load: read_load()?,
-    };
+    let mut heard = Heard { heard_s: Vec::new(), lines: 0, load: read_load()? };
     for _ in 0..arguments.jobs {
         listen(arguments, &mut heard)?;
     }
@@ -62,10 +58,7 @@ fn listen(arguments: &ListenArguments, heard: &mut Heard) -> anyhow::Result<()> 
     command.args(words);
     command.stdin(Stdio::null()).stdout(Stdio::null());
     let start = Instant::now();
-    let mut job = command
-        .stderr(Stdio::piped())
-        .spawn()
-        .with_context(|| format!("{command:?}"))?;
+    let mut job = command.stderr(Stdio::piped()).spawn().with_context(|| format!("{command:?}"))?;
     let errors = BufReader::new(job.stderr.take().context("standard error")?);
     let before = heard.heard_s.len();
     for line in errors.lines() {
@@ -75,19 +68,13 @@ fn listen(arguments: &ListenArguments, heard: &mut Heard) -> anyhow::Result<()> 
             continue;
         };
         heard.lines += 1;
-        let is_wanted = arguments
-            .until
-            .as_ref()
-            .is_some_and(|until| said.starts_with(until));
+        let is_wanted = arguments.until.as_ref().is_some_and(|until| said.starts_with(until));
         if is_wanted && heard.heard_s.len() == before {
             heard.heard_s.push(start.elapsed().as_secs_f64());
         }
     }
     let status = job.wait()?;
-    ensure!(
-        status.code() == Some(arguments.status),
-        "{command:?}: {status}"
-    );
+    ensure!(status.code() == Some(arguments.status), "{command:?}: {status}");
     Ok(())
 }
 

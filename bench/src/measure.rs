@@ -103,10 +103,7 @@ fn find_truth(grids: &[Vec<Point>]) -> Vec<Point> {
 /// Chooses of the points of the grid those that adaptive measuring asks for.
 fn choose_points(grid: &[Point]) -> Vec<Point> {
     let [from, to, step] = GRID;
-    let rule = SizeRule::Adaptive {
-        step,
-        tolerance: TOLERANCE,
-    };
+    let rule = SizeRule::Adaptive { step, tolerance: TOLERANCE };
     let mut sizes = ModelSizes::new(from..=to, rule);
     let mut chosen = Vec::new();
     while let Some(d) = sizes.next_size() {
@@ -144,9 +141,7 @@ impl PacedDevices {
     /// Returns the time of the slowest device.
     fn time_s(&self, units: &[u64]) -> f64 {
         let times = self.0.iter().zip(units);
-        times
-            .map(|(model, &d)| model.time_s(d as f64))
-            .fold(0.0, f64::max)
+        times.map(|(model, &d)| model.time_s(d as f64)).fold(0.0, f64::max)
     }
 
     /// Returns the longest time of these devices over the shortest possible one, of all works, when `models` divide.
@@ -187,10 +182,7 @@ mod tests {
             assert!(find_median(&counts) <= 0.5, "{kernel}: {counts:?}");
             assert!(find_median(&ratios) <= 1.02, "{kernel}: {ratios:?}");
             // In no round does noise ask for more than the grid has.
-            assert!(
-                counts.iter().all(|&part| part <= 0.75),
-                "{kernel}: {counts:?}"
-            );
+            assert!(counts.iter().all(|&part| part <= 0.75), "{kernel}: {counts:?}");
         }
         Ok(())
     }
@@ -201,9 +193,7 @@ mod tests {
             let (name, points): (String, Vec<(u64, f64, u32, f64)>) = serde_json::from_str(line)?;
             if name == kernel {
                 let points =
-                    points
-                        .into_iter()
-                        .map(|(d, t_s, reps, ci_s)| Point { d, t_s, reps, ci_s });
+                    points.into_iter().map(|(d, t_s, reps, ci_s)| Point { d, t_s, reps, ci_s });
                 grids.push(points.collect());
             }
         }
@@ -216,21 +206,14 @@ mod tests {
         let devices = PacedDevices::new(&grid)?;
         assert_eq!(devices.judge(&devices)?, 1.0);
         // Models that know nothing of a cliff.
-        let cliff: Vec<Point> = grid
-            .iter()
-            .map(|p| point(p.d, if p.d > 900 { 4.0 } else { 1.0 } * p.t_s))
-            .collect();
+        let cliff: Vec<Point> =
+            grid.iter().map(|p| point(p.d, if p.d > 900 { 4.0 } else { 1.0 } * p.t_s)).collect();
         assert!(PacedDevices::new(&cliff)?.judge(&devices)? > 1.5);
         assert_eq!(choose_points(&grid).len(), 17);
         Ok(())
     }
 
     fn point(d: u64, t_s: f64) -> Point {
-        Point {
-            d,
-            t_s,
-            reps: 3,
-            ci_s: 0.0,
-        }
+        Point { d, t_s, reps: 3, ci_s: 0.0 }
     }
 }

@@ -91,12 +91,8 @@ pub fn run(arguments: &NeighboursArguments) -> anyhow::Result<()> {
 
 /// Returns the mean seconds of an update.
 fn measure(team: &mut DeviceTeam, arguments: &NeighboursArguments) -> anyhow::Result<f64> {
-    let config = MeasureConfig {
-        min_reps: 10,
-        max_reps: 100,
-        max_seconds: 2.0,
-        ..MeasureConfig::default()
-    };
+    let config =
+        MeasureConfig { min_reps: 10, max_reps: 100, max_seconds: 2.0, ..MeasureConfig::default() };
     let found = measure_team(
         team,
         arguments.n,
@@ -147,10 +143,7 @@ impl Neighbours {
             let (after, seconds) = (self.bytes.load(Ordering::Relaxed), start.elapsed());
             // The scope waits for its threads, so they are told in any case.
             self.are_over.store(true, Ordering::Release);
-            Ok((
-                acted?,
-                (after - before) as f64 / seconds.as_secs_f64() / 1e9,
-            ))
+            Ok((acted?, (after - before) as f64 / seconds.as_secs_f64() / 1e9))
         })
     }
 

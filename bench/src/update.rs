@@ -79,11 +79,7 @@ pub fn run(arguments: &UpdateArguments) -> anyhow::Result<()> {
                 Ok(())
             })?;
             worker.finish(operands.views().2)?;
-            BurstTimes {
-                library,
-                threads: worker.info().cores.len(),
-                times_s,
-            }
+            BurstTimes { library, threads: worker.info().cores.len(), times_s }
         }
         UpdateSide::Library => {
             let threads = match arguments.threads {
@@ -96,11 +92,7 @@ pub fn run(arguments: &UpdateArguments) -> anyhow::Result<()> {
                 blas.gemm(1.0, a, b, c);
                 Ok(())
             })?;
-            BurstTimes {
-                library: blas.name().to_owned(),
-                threads,
-                times_s,
-            }
+            BurstTimes { library: blas.name().to_owned(), threads, times_s }
         }
     };
     println!("{}", serde_json::to_string(&burst)?);

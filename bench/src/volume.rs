@@ -76,10 +76,7 @@ mod tests {
     fn layouts_lie_between_the_bound_and_slices() -> anyhow::Result<()> {
         for nodes in [16, 1024] {
             let volume = PredictedVolume::predict(nodes)?;
-            assert!(
-                volume.bound <= volume.columns && volume.columns < volume.slices,
-                "{volume:?}"
-            );
+            assert!(volume.bound <= volume.columns && volume.columns < volume.slices, "{volume:?}");
             assert!(volume.columns / volume.bound < 1.1, "{volume:?}");
         }
         Ok(())

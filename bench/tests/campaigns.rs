@@ -10,9 +10,8 @@ use isochron_hierarchy::partition::gpa;
 
 fn list_campaigns() -> anyhow::Result<Vec<PathBuf>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("campaigns");
-    let files: Vec<PathBuf> = fs::read_dir(folder)?
-        .map(|entry| Ok(entry?.path()))
-        .collect::<std::io::Result<_>>()?;
+    let files: Vec<PathBuf> =
+        fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
     ensure!(!files.is_empty(), "there are campaigns");
     Ok(files)
 }
@@ -23,14 +22,8 @@ fn published_reports_are_made_from_the_published_points_of_these_campaigns() -> 
         let campaign = Campaign::read(&file)?;
         let name = file.file_stem().and_then(|name| name.to_str());
         let name = name.context("a name")?;
-        ensure!(
-            name == campaign.name.as_str(),
-            "{} has another name",
-            file.display()
-        );
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("results")
-            .join(name);
+        ensure!(name == campaign.name.as_str(), "{} has another name", file.display());
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("results").join(name);
         if !folder.exists() {
             continue;
         }
@@ -66,9 +59,6 @@ fn the_best_division_on_the_cliff_is_the_one_of_the_campaign() -> anyhow::Result
     let best_s = side as f64 * times_s.into_iter().fold(0.0, f64::max);
     ensure!((best_s - 4.811).abs() < 0.005, "{best_s}");
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("campaigns/balance.toml");
-    ensure!(
-        Campaign::read(&file)?.text.contains("else 4.811)"),
-        "the campaign has it"
-    );
+    ensure!(Campaign::read(&file)?.text.contains("else 4.811)"), "the campaign has it");
     Ok(())
 }

@@ -1,8 +1,5 @@
 //! Every worker of this crate passes the suite of its contract.
-#![allow(
-    clippy::unwrap_used,
-    reason = "a failed unwrap is the report of a test"
-)]
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is the report of a test")]
 
 use isochron_devices::blas::choose_blas;
 use isochron_devices::internal::{RecordedWorker, conformance};
@@ -24,20 +21,13 @@ fn cpu_worker(threads: usize, pin: bool, blas: Arc<dyn Blas>) -> Box<dyn Worker>
     let topology = share_topology();
     let pin = pin && topology.is_this_system();
     let cores = topology.cores().into_iter().cycle().take(threads).collect();
-    CpuWorker::new(topology, "cpu0", cores, pin, blas)
-        .unwrap()
-        .into()
+    CpuWorker::new(topology, "cpu0", cores, pin, blas).unwrap().into()
 }
 
 /// Makes a model that is fast enough for the suite, with a cliff between 100 and 1000 units.
 fn cliff_model() -> PiecewiseFpm {
     let points = [(10, 1e-7), (100, 1e-6), (1000, 1e-4)];
-    let points = points.map(|(d, t_s)| Point {
-        d,
-        t_s,
-        reps: 3,
-        ci_s: 0.0,
-    });
+    let points = points.map(|(d, t_s)| Point { d, t_s, reps: 3, ci_s: 0.0 });
     PiecewiseFpm::from_points(points.into()).unwrap()
 }
 
@@ -74,11 +64,7 @@ fn paced_by_a_slowdown() {
 #[test]
 fn paced_by_points() {
     conformance::run(&mut || {
-        let pace = Pace::Points {
-            name: "cliff.points".to_owned(),
-            model: cliff_model(),
-            block: 8,
-        };
+        let pace = Pace::Points { name: "cliff.points".to_owned(), model: cliff_model(), block: 8 };
         let inner = cpu_worker(2, false, Arc::new(EmbeddedBlas));
         PacedWorker::new(inner, pace).unwrap().into()
     });
@@ -87,8 +73,6 @@ fn paced_by_points() {
 #[test]
 fn recorded_keeps_the_contract_except_arithmetic() {
     conformance::run_contract(&mut || {
-        RecordedWorker::new("phi0", DeviceKind::Cpu, cliff_model(), 8)
-            .unwrap()
-            .into()
+        RecordedWorker::new("phi0", DeviceKind::Cpu, cliff_model(), 8).unwrap().into()
     });
 }

@@ -3,10 +3,7 @@
 //! Libraries belong to the whole process, so every case is a separate process: this program, started again for one of its
 //! tests with a variable set.
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
-#![allow(
-    clippy::unwrap_used,
-    reason = "a failed unwrap is the report of a test"
-)]
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is the report of a test")]
 #![allow(clippy::print_stderr, reason = "a test that is skipped says so")]
 
 use isochron_devices::blas::{BlasChoice, choose_blas};
@@ -32,10 +29,7 @@ fn is_in_case(name: &str, variables: &[(&str, &Path)]) -> bool {
     command.env(CASE, name).envs(variables.iter().copied());
     let output = command.output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success() && text.contains("1 passed"),
-        "{text}"
-    );
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
     false
 }
 
@@ -53,20 +47,13 @@ fn assert_multiplies(blas: &Arc<dyn Blas>) {
         c
     };
     let c = std::thread::scope(|scope| scope.spawn(product).join().unwrap());
-    assert!(
-        c.iter().all(|&value: &f64| value == 600.5),
-        "{}",
-        blas.name()
-    );
+    assert!(c.iter().all(|&value: &f64| value == 600.5), "{}", blas.name());
 }
 
 #[test]
 fn a_host_program_that_set_two_threads_of_openblas_finds_two() {
     const FILE: &str = "libopenblas.so.0";
-    if !is_in_case(
-        "a_host_program_that_set_two_threads_of_openblas_finds_two",
-        &[],
-    ) {
+    if !is_in_case("a_host_program_that_set_two_threads_of_openblas_finds_two", &[]) {
         return;
     }
     // SAFETY: a BLAS of the system, whose functions have these signatures. With its names known to all libraries.
@@ -83,25 +70,15 @@ fn a_host_program_that_set_two_threads_of_openblas_finds_two() {
     // SAFETY: as above.
     unsafe { set(2) };
     let path = isochron_path(FILE);
-    for choice in [
-        BlasChoice::OpenBlas,
-        BlasChoice::Auto,
-        BlasChoice::Path(path),
-    ] {
+    for choice in [BlasChoice::OpenBlas, BlasChoice::Auto, BlasChoice::Path(path)] {
         let blas = choose_blas(&choice).unwrap();
         assert_multiplies(&blas);
         // SAFETY: as above.
         let threads = unsafe { get() };
         assert_eq!(threads, 2, "{choice}");
     }
-    let name = choose_blas(&BlasChoice::OpenBlas)
-        .unwrap()
-        .name()
-        .to_owned();
-    assert!(
-        name.starts_with("OpenBLAS") && name.contains(FILE),
-        "{name}"
-    );
+    let name = choose_blas(&BlasChoice::OpenBlas).unwrap().name().to_owned();
+    assert!(name.starts_with("OpenBLAS") && name.contains(FILE), "{name}");
     // One copy, however often it is asked for, beside that of the path.
     assert!(count_mappings("memfd:") < 20);
 }
@@ -110,19 +87,14 @@ fn a_host_program_that_set_two_threads_of_openblas_finds_two() {
 fn isochron_path(file: &str) -> String {
     let stem = file.split(".so").next().unwrap();
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-    let found = maps
-        .lines()
-        .find(|line| line.contains(stem) && line.contains('/'));
+    let found = maps.lines().find(|line| line.contains(stem) && line.contains('/'));
     let found = found.unwrap();
     found[found.find('/').unwrap()..].to_owned()
 }
 
 #[test]
 fn a_library_that_the_program_has_not_loaded_stays_unloaded() {
-    if !is_in_case(
-        "a_library_that_the_program_has_not_loaded_stays_unloaded",
-        &[],
-    ) {
+    if !is_in_case("a_library_that_the_program_has_not_loaded_stays_unloaded", &[]) {
         return;
     }
     if choose_blas(&BlasChoice::OpenBlas).is_err() {
@@ -165,16 +137,11 @@ fn layers_and_threads_of_mkl_stay_as_the_program_has_them() {
         std::fs::write(&source, MADE_UP_MKL).unwrap();
         let mut compiler = Command::new("cc");
         compiler.args(["-O1", "-shared", "-fPIC", "-o"]);
-        compiler
-            .arg(folder.path().join("libmkl_rt.so.3"))
-            .arg(&source);
+        compiler.arg(folder.path().join("libmkl_rt.so.3")).arg(&source);
         assert!(compiler.status().unwrap().success());
     }
     let layer = Path::new("sequential");
-    let variables = [
-        ("LD_LIBRARY_PATH", folder.path()),
-        ("MKL_THREADING_LAYER", layer),
-    ];
+    let variables = [("LD_LIBRARY_PATH", folder.path()), ("MKL_THREADING_LAYER", layer)];
     if !is_in_case(CASE_NAME, &variables) {
         return;
     }

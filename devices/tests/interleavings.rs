@@ -2,10 +2,7 @@
 //! them read. Models with the most threads have only the orders of few interruptions. A thread that sleeps for ever is
 //! a failure.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on says so by panicking"
-)]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 #[path = "../src/team/gate.rs"]
 mod gate;
@@ -40,10 +37,7 @@ mod sync {
 
     impl ModelledWaiter {
         pub fn this_thread() -> Self {
-            Self {
-                token: Mutex::new(false),
-                given: Condvar::new(),
-            }
+            Self { token: Mutex::new(false), given: Condvar::new() }
         }
 
         /// Waits without a time limit, so that a missed wake-up shows.
@@ -158,12 +152,8 @@ fn the_caller_is_woken_and_sees_the_writes_of_every_driver() {
 fn a_call_begins_together_and_ends_with_every_result() {
     const N: usize = 2;
     explore_orders(None, || {
-        let shared = Arc::new((
-            Gate::new(N),
-            RunningDrivers::new(N),
-            make_notes::<N>(),
-            make_notes::<N>(),
-        ));
+        let shared =
+            Arc::new((Gate::new(N), RunningDrivers::new(N), make_notes::<N>(), make_notes::<N>()));
         let drivers: Vec<_> = (0..N)
             .map(|i| {
                 let shared = shared.clone();

@@ -1,8 +1,5 @@
 //! Measuring a device that gathers several updates before it computes.
-#![allow(
-    clippy::unwrap_used,
-    reason = "a failed unwrap is the report of a test"
-)]
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is the report of a test")]
 
 use isochron_devices::measure::{UpdateOperands, repeat_alone};
 use isochron_devices::{
@@ -24,10 +21,7 @@ impl Worker for MeasuredGatherer {
     }
 
     fn job_needs(&self, job: &JobShape) -> JobNeeds {
-        JobNeeds {
-            updates_per_visit: job.depth.updates().min(4),
-            ..JobNeeds::default()
-        }
+        JobNeeds { updates_per_visit: job.depth.updates().min(4), ..JobNeeds::default() }
     }
 
     fn copies_ahead(&self) -> bool {
@@ -84,21 +78,10 @@ fn a_repetition_is_whole_visits() {
             ..MeasureConfig::default()
         };
         let (depth, mut operands) = (Depth::of(2, updates), UpdateOperands::<f64>::default());
-        let measured = measure_team(
-            &mut team,
-            40,
-            &[40],
-            depth,
-            &config,
-            &mut operands,
-            &mut repeat_alone,
-        )
-        .unwrap();
-        let found = (
-            measured[0].sample.seconds,
-            measured[0].ci_s,
-            measured[0].outliers,
-        );
+        let measured =
+            measure_team(&mut team, 40, &[40], depth, &config, &mut operands, &mut repeat_alone)
+                .unwrap();
+        let found = (measured[0].sample.seconds, measured[0].ci_s, measured[0].outliers);
         assert_eq!(found, (1.0, 0.0, 0), "{updates} updates");
     }
 }

@@ -3,10 +3,7 @@
 //! Threads and bindings belong to the whole process, so every case is a separate process: this program, started again
 //! for one of its tests with a variable set.
 #![cfg(target_os = "linux")]
-#![allow(
-    clippy::unwrap_used,
-    reason = "a failed unwrap is the report of a test"
-)]
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is the report of a test")]
 #![allow(clippy::print_stderr, reason = "a test that is skipped says so")]
 
 use isochron_devices::blas::available_blas;
@@ -28,18 +25,11 @@ const CASE: &str = "ISOCHRON_PINNING_CASE";
 fn run_case(prefix: &[&str], name: &str) {
     let program = std::env::current_exe().unwrap();
     let program = program.to_str().unwrap();
-    let line = [
-        prefix,
-        &[program, "--exact", name, "--test-threads=1", "--nocapture"],
-    ]
-    .concat();
+    let line = [prefix, &[program, "--exact", name, "--test-threads=1", "--nocapture"]].concat();
     let mut child = Command::new(line[0]);
     let output = child.args(&line[1..]).env(CASE, name).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success() && text.contains("1 passed"),
-        "{line:?}: {text}"
-    );
+    assert!(output.status.success() && text.contains("1 passed"), "{line:?}: {text}");
 }
 
 /// Returns `true` if this process runs the case `name`.
@@ -73,10 +63,7 @@ fn task_field(field: usize) -> BTreeMap<u32, u64> {
 
 /// Returns the names of the threads of this process, by number.
 fn task_names() -> BTreeMap<u32, String> {
-    read_tasks("comm")
-        .into_iter()
-        .map(|(id, name)| (id, name.trim().to_owned()))
-        .collect()
+    read_tasks("comm").into_iter().map(|(id, name)| (id, name.trim().to_owned())).collect()
 }
 
 /// Returns the masks of all threads, by number.
@@ -92,27 +79,18 @@ fn task_masks() -> BTreeMap<u32, String> {
 }
 
 fn pinned_worker(topology: &Arc<Topology>, cores: Vec<CoreInfo>) -> CpuWorker {
-    CpuWorker::new(
-        topology.clone(),
-        "cpu0",
-        cores,
-        true,
-        Arc::new(EmbeddedBlas),
-    )
-    .unwrap()
+    CpuWorker::new(topology.clone(), "cpu0", cores, true, Arc::new(EmbeddedBlas)).unwrap()
 }
 
 /// Runs updates of `n × n` with k = 32.
 fn run_updates(team: &mut DeviceTeam, slices: &[usize], times: usize) {
     let (n, k) = (slices.iter().sum::<usize>(), 32);
     let (a, b, mut c) = (vec![1.0; n * k], vec![1.0; k * n], vec![0.0; n * n]);
-    team.begin(ViewMut::new(&mut c, n, n, n), slices, Depth::of(k, times))
-        .unwrap();
+    team.begin(ViewMut::new(&mut c, n, n, n), slices, Depth::of(k, times)).unwrap();
     for _ in 0..times {
         let (a, b) = (View::new(&a, n, k, n), View::new(&b, k, n, k));
         let c = ViewMut::new(&mut c, n, n, n);
-        team.update(1.0, (a, b), None, c, slices, &mut || false)
-            .unwrap();
+        team.update(1.0, (a, b), None, c, slices, &mut || false).unwrap();
     }
     team.finish(ViewMut::new(&mut c, n, n, n), slices).unwrap();
     assert_eq!(c[n], (times * k) as f64);
@@ -159,10 +137,7 @@ fn threads_without_a_core_keep_off_cores_that_were_taken_away() {
     if cores.len() < 2 || !all.should_pin() {
         return eprintln!("skipped: threads cannot be bound here, or no core can be taken away");
     }
-    let left: Vec<u32> = cores[1..]
-        .iter()
-        .flat_map(|core| core.pus.clone())
-        .collect();
+    let left: Vec<u32> = cores[1..].iter().flat_map(|core| core.pus.clone()).collect();
     let topology = Arc::new(all.with_allowed_pus(&left));
     for n_threads in [1, 2] {
         let shared = vec![cores[1].clone(); n_threads];
@@ -193,9 +168,7 @@ fn memory_is_first_written_by_the_threads_that_update_it() {
         pinned_worker(&topology, cores).into()
     } else {
         let blas = Arc::new(EmbeddedBlas);
-        CpuWorker::new(topology.clone(), "cpu0", cores, false, blas)
-            .unwrap()
-            .into()
+        CpuWorker::new(topology.clone(), "cpu0", cores, false, blas).unwrap().into()
     };
     let mut team = DeviceTeam::new(vec![worker]).unwrap();
     // 64 MiB: 32 huge pages or 16384 small ones.
@@ -203,22 +176,15 @@ fn memory_is_first_written_by_the_threads_that_update_it() {
     let mut c: Vec<f64> = try_zeroed_matrix(rows * cols).unwrap();
     // Field 10: minor faults, one for each page that a thread was the first to write.
     let before = task_field(10);
-    team.scale(0.0, ViewMut::new(&mut c, rows, cols, rows), &[cols])
-        .unwrap();
+    team.scale(0.0, ViewMut::new(&mut c, rows, cols, rows), &[cols]).unwrap();
     let after = task_field(10);
     let names = task_names();
-    let is_own: BTreeMap<u32, bool> = names
-        .iter()
-        .map(|(id, name)| (*id, name.starts_with("cpu0-")))
-        .collect();
+    let is_own: BTreeMap<u32, bool> =
+        names.iter().map(|(id, name)| (*id, name.starts_with("cpu0-"))).collect();
     assert_eq!(is_own.values().filter(|own| **own).count(), 2, "{names:?}");
     for (id, name) in &names {
         let faults = after[id] - before.get(id).unwrap_or(&0);
-        assert_eq!(
-            faults >= 12,
-            is_own[id],
-            "{name} wrote {faults} pages first"
-        );
+        assert_eq!(faults >= 12, is_own[id], "{name} wrote {faults} pages first");
     }
     if topology.is_this_system() && !topology.numa_of(&c).is_empty() {
         assert_eq!(topology.numa_of(&c[..rows]), [core.numa]);
@@ -246,18 +212,10 @@ fn no_blas_starts_threads_or_moves_ours() {
         let own = if pin || n_threads > 1 { n_threads } else { 0 };
         let worker = CpuWorker::new(topology.clone(), "cpu0", cores, pin, blas).unwrap();
         let mut team = DeviceTeam::new(vec![worker.into()]).unwrap();
-        assert_eq!(
-            task_names().len(),
-            before + own + 1,
-            "its threads and its driver"
-        );
+        assert_eq!(task_names().len(), before + own + 1, "its threads and its driver");
         let mask = task_masks();
         run_updates(&mut team, &[768], 3);
-        assert_eq!(
-            task_names().len(),
-            before + own + 1,
-            "an update started threads"
-        );
+        assert_eq!(task_names().len(), before + own + 1, "an update started threads");
         assert_eq!(task_masks(), mask, "an update moved a thread");
         drop(team);
         // The threads of a pool end on their own after it is dropped.
@@ -291,8 +249,5 @@ fn confined_to_one_unit() {
     // The number of the core is that of the whole host.
     let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     let whole = fs::read_to_string("/proc/self/status").unwrap();
-    assert!(
-        whole.contains(&format!("Cpus_allowed_list:\t{last}\n")),
-        "{online} {whole}"
-    );
+    assert!(whole.contains(&format!("Cpus_allowed_list:\t{last}\n")), "{online} {whole}");
 }

@@ -1,8 +1,5 @@
 //! A team computes what one device would, reports every device's own time, and survives failing devices.
-#![allow(
-    clippy::unwrap_used,
-    reason = "a failed unwrap is the report of a test"
-)]
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is the report of a test")]
 
 use isochron_devices::measure::{UpdateOperands, repeat_alone};
 use isochron_devices::{
@@ -26,9 +23,7 @@ fn cpu_worker(name: &str, threads: usize) -> Box<dyn Worker> {
     let topology = share_topology();
     let cores = topology.cores().into_iter().cycle().take(threads).collect();
     let blas = Arc::new(EmbeddedBlas);
-    CpuWorker::new(topology, name, cores, false, blas)
-        .unwrap()
-        .into()
+    CpuWorker::new(topology, name, cores, false, blas).unwrap().into()
 }
 
 /// A device whose update is made up by the test.
@@ -90,12 +85,7 @@ fn made_up(
     name: &str,
     update: impl FnMut() -> Result<UpdateTime, DeviceError> + Send + 'static,
 ) -> Box<dyn Worker> {
-    Box::new(MadeUp {
-        info: made_up_info(name),
-        update,
-        updates_per_visit: 1,
-        begin_s: 0.0,
-    })
+    Box::new(MadeUp { info: made_up_info(name), update, updates_per_visit: 1, begin_s: 0.0 })
 }
 
 #[test]
@@ -126,15 +116,9 @@ fn updates_that_belong_together_are_measured_together() {
         &mut repeat_alone,
     )
     .unwrap();
-    assert_eq!(
-        (found[0].sample.seconds, found[1].sample.seconds),
-        (2.5, 3.0)
-    );
+    assert_eq!((found[0].sample.seconds, found[1].sample.seconds), (2.5, 3.0));
     // Three repetitions of four updates.
-    assert_eq!(
-        (found[0].sample.cost_s, found[1].sample.cost_s),
-        (30.0, 36.0)
-    );
+    assert_eq!((found[0].sample.cost_s, found[1].sample.cost_s), (30.0, 36.0));
 }
 
 /// A team of devices that copy C at both ends of a job.
@@ -187,11 +171,7 @@ fn run_update(
     meanwhile: &mut dyn FnMut() -> bool,
 ) -> Result<(Vec<UpdateTime>, Vec<f64>), DeviceError> {
     let (rows, k, cols) = (5, 4, slices.iter().sum());
-    let (a, b, mut c) = (
-        vec![1.0; rows * k],
-        vec![1.0; k * cols],
-        vec![0.0; rows * cols],
-    );
+    let (a, b, mut c) = (vec![1.0; rows * k], vec![1.0; k * cols], vec![0.0; rows * cols]);
     let depth = Depth::of(k, 1);
     team.begin(ViewMut::new(&mut c, rows, cols, rows), slices, depth)?;
     let times = team.update(
@@ -208,12 +188,8 @@ fn run_update(
 
 #[test]
 fn every_slice_is_updated_once() {
-    let mut team = DeviceTeam::new(vec![
-        cpu_worker("a", 1),
-        cpu_worker("b", 2),
-        cpu_worker("c", 1),
-    ])
-    .unwrap();
+    let mut team =
+        DeviceTeam::new(vec![cpu_worker("a", 1), cpu_worker("b", 2), cpu_worker("c", 1)]).unwrap();
     let mut calls = 0;
     let (times, c) = run_update(&mut team, &[3, 0, 8], &mut || {
         calls += 1;
@@ -241,15 +217,12 @@ fn only_devices_whose_columns_change_end_their_job() {
     let mut slices: &[usize] = &[3, 0, 8];
     let depth = Depth::endless(k);
     team.begin(view.reborrow(), slices, depth).unwrap();
-    for (next, busy_s) in [
-        (&[3, 5, 3], [0.0, 10.0, 30.0]),
-        (&[3, 5, 3], [0.0; 3]),
-        (&[0, 8, 3], [20.0, 30.0, 0.0]),
-    ] {
+    for (next, busy_s) in
+        [(&[3, 5, 3], [0.0, 10.0, 30.0]), (&[3, 5, 3], [0.0; 3]), (&[0, 8, 3], [20.0, 30.0, 0.0])]
+    {
         let update = team.update(1.0, panels, None, view.reborrow(), slices, &mut || false);
         assert_eq!(update.unwrap().len(), 3);
-        team.redivide(view.reborrow(), [slices, next], depth)
-            .unwrap();
+        team.redivide(view.reborrow(), [slices, next], depth).unwrap();
         let times = copying.redivide(view.reborrow(), [slices, next], depth);
         assert_eq!(times.unwrap(), busy_s.map(time));
         slices = next;
@@ -266,22 +239,14 @@ fn only_devices_whose_columns_change_end_their_job() {
 fn a_team_without_devices_is_ordinary() {
     let mut team = DeviceTeam::new(Vec::new()).unwrap();
     assert!(team.is_empty());
-    assert!(
-        run_update(&mut team, &[], &mut || false)
-            .unwrap()
-            .0
-            .is_empty()
-    );
+    assert!(run_update(&mut team, &[], &mut || false).unwrap().0.is_empty());
 }
 
 /// Sends a message to another device, and waits for its own.
 fn meet(send: &Sender<()>, receive: &Receiver<()>) -> Result<UpdateTime, DeviceError> {
     send.send(()).unwrap();
     receive.recv().unwrap();
-    Ok(UpdateTime {
-        busy_s: 1.0,
-        cpu_s: 0.5,
-    })
+    Ok(UpdateTime { busy_s: 1.0, cpu_s: 0.5 })
 }
 
 /// Each device waits in its update for a message of the other: run one after the other, they would wait for ever.
@@ -343,10 +308,7 @@ fn a_failing_device_is_named_and_the_team_lives_on() {
     let failing = made_up("gpu7", move || {
         if failures > 0 {
             failures -= 1;
-            return Err(DeviceError::Memory {
-                needed_bytes: 8,
-                missing_bytes: 3,
-            });
+            return Err(DeviceError::Memory { needed_bytes: 8, missing_bytes: 3 });
         }
         Ok(UpdateTime::default())
     });
@@ -354,13 +316,7 @@ fn a_failing_device_is_named_and_the_team_lives_on() {
     match run_update(&mut team, &[1, 1], &mut || false).unwrap_err() {
         DeviceError::Device { device, source } => {
             assert_eq!(device, "gpu7");
-            assert!(matches!(
-                *source,
-                DeviceError::Memory {
-                    missing_bytes: 3,
-                    ..
-                }
-            ));
+            assert!(matches!(*source, DeviceError::Memory { missing_bytes: 3, .. }));
         }
         other => panic!("{other}"),
     }
@@ -388,20 +344,8 @@ fn slices_that_do_not_fit_are_errors() {
         let c = ViewMut::new(&mut c, 1, 4, 1);
         team.begin(c, slices, Depth::of(1, 1)).unwrap_err()
     });
-    assert!(matches!(
-        few,
-        DeviceError::Slices {
-            devices: 2,
-            slices: 1
-        }
-    ));
-    assert!(matches!(
-        wide,
-        DeviceError::Width {
-            covered: 5,
-            cols: 4
-        }
-    ));
+    assert!(matches!(few, DeviceError::Slices { devices: 2, slices: 1 }));
+    assert!(matches!(wide, DeviceError::Width { covered: 5, cols: 4 }));
 }
 
 #[test]
@@ -417,10 +361,7 @@ fn paced_time_is_the_slowdown_times_the_cpu_time() {
 #[test]
 fn real_devices_are_measured() {
     let mut team = DeviceTeam::new(vec![cpu_worker("a", 1), cpu_worker("b", 1)]).unwrap();
-    let config = MeasureConfig {
-        max_reps: 5,
-        ..MeasureConfig::default()
-    };
+    let config = MeasureConfig { max_reps: 5, ..MeasureConfig::default() };
     let found = measure_team(
         &mut team,
         32,
@@ -433,9 +374,6 @@ fn real_devices_are_measured() {
     .unwrap();
     // Disturbed times add up to half as many.
     let repetitions = found[0].sample.reps + found[0].outliers;
-    assert!(
-        found[0].sample.seconds > 0.0 && (3..=8).contains(&repetitions),
-        "{found:?}"
-    );
+    assert!(found[0].sample.seconds > 0.0 && (3..=8).contains(&repetitions), "{found:?}");
     assert_eq!(found[1].sample.reps, 0);
 }

@@ -2,10 +2,7 @@
 //!
 //! The files in `topologies/` are hwloc's exports; kinds of cores, PCI devices and the allowed set of the control group
 //! were written into them.
-#![allow(
-    clippy::unwrap_used,
-    reason = "a failed unwrap is the report of a test"
-)]
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is the report of a test")]
 
 use isochron_devices::host_devices;
 use isochron_devices::internal::{Distances, rank_devices};
@@ -42,11 +39,7 @@ fn eight_sockets_are_eight_devices() {
         assert_eq!(groups[7], [28, 29, 30, 31]);
     }
     for grouping in [Grouping::Kind, Grouping::Node] {
-        assert_eq!(
-            device_cores(&topology, 1, grouping)[0].len(),
-            1,
-            "{grouping}"
-        );
+        assert_eq!(device_cores(&topology, 1, grouping)[0].len(), 1, "{grouping}");
     }
 }
 
@@ -59,10 +52,8 @@ fn ranks_take_whole_sockets() {
             assert!(devices.iter().all(|cores| cores.len() == 4));
         }
     }
-    let sizes: Vec<usize> = device_cores(&topology, 3, Grouping::Node)
-        .iter()
-        .map(|devices| devices[0].len())
-        .collect();
+    let sizes: Vec<usize> =
+        device_cores(&topology, 3, Grouping::Node).iter().map(|devices| devices[0].len()).collect();
     assert_eq!(sizes.iter().sum::<usize>(), 32);
     assert!(sizes.iter().all(|&cores| cores == 10 || cores == 11));
 }
@@ -82,10 +73,7 @@ fn fast_and_frugal_cores_are_different_devices() {
     assert!(groups[0].cores.iter().all(|core| core.pus.len() == 2));
     assert_eq!(groups[1].kind, Some(0));
     assert_eq!(core_numbers(&groups[1]), [4, 5, 6, 7, 8, 9, 10, 11]);
-    assert_eq!(
-        rank_devices(&topology, HostPlace::ALONE, Grouping::Numa, &[]).groups[0].kind,
-        None
-    );
+    assert_eq!(rank_devices(&topology, HostPlace::ALONE, Grouping::Numa, &[]).groups[0].kind, None);
     assert!(!groups[0].pin, "another machine's cores cannot be bound to");
 }
 
@@ -137,10 +125,7 @@ fn the_host_core_of_a_gpu_is_taken_from_the_group_beside_it() {
     assert_eq!(alone.gpus.len(), 1);
     assert_eq!(alone.gpus[0].core.core, 8);
     assert_eq!(core_numbers(&alone.groups[0]), (0..8).collect::<Vec<u32>>());
-    assert_eq!(
-        core_numbers(&alone.groups[1]),
-        (9..16).collect::<Vec<u32>>()
-    );
+    assert_eq!(core_numbers(&alone.groups[1]), (9..16).collect::<Vec<u32>>());
     let ranks = host_devices(&topology, 2, Grouping::Auto, &bus);
     assert!(ranks[0].gpus.is_empty());
     assert_eq!(ranks[1].gpus[0].core.core, 8);
@@ -172,10 +157,7 @@ fn only_what_the_control_group_allows_is_used() {
     assert_eq!(ranks[0], [[8, 9, 10, 11]]);
     assert_eq!(ranks[1], [[24, 25, 26, 27, 28]]);
     let notices = topology.notices();
-    assert!(
-        notices.iter().any(|line| line.starts_with("9 of 32 cores")),
-        "{notices:?}"
-    );
+    assert!(notices.iter().any(|line| line.starts_with("9 of 32 cores")), "{notices:?}");
 }
 
 fn gpus_in(part: &HostPart) -> usize {
@@ -191,12 +173,9 @@ fn cores_in(part: &HostPart) -> Vec<u32> {
 
 #[test]
 fn trees_hold_all_cores_and_gpus() {
-    for (xml, gpus) in [
-        (EIGHT_SOCKETS, 0),
-        (HYBRID, 0),
-        (GPU_ON_SECOND_SOCKET, 1),
-        (SMT_IN_A_CGROUP, 0),
-    ] {
+    for (xml, gpus) in
+        [(EIGHT_SOCKETS, 0), (HYBRID, 0), (GPU_ON_SECOND_SOCKET, 1), (SMT_IN_A_CGROUP, 0)]
+    {
         let topology = read_host(xml);
         let tree = topology.tree();
         let cores: Vec<u32> = topology.cores().iter().map(|core| core.core).collect();

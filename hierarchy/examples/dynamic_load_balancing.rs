@@ -39,12 +39,8 @@ fn time_s(device: usize, sweep: usize, rows: u64) -> f64 {
 /// Runs the application and balances it at the same time.
 pub fn run_sweeps(sweeps: usize) -> Result<Vec<Sweep>, AdaptiveError> {
     // These times have no noise, so little needs to be gained and seen.
-    let config = RebalanceConfig {
-        trigger: 1.01,
-        window: 2,
-        cooldown: 2,
-        ..RebalanceConfig::default()
-    };
+    let config =
+        RebalanceConfig { trigger: 1.01, window: 2, cooldown: 2, ..RebalanceConfig::default() };
     let mut rebalance = Rebalance::new(config, ROWS, vec![LoopPart::default(); 3])?;
     let mut done = Vec::new();
     for sweep in 0..sweeps {

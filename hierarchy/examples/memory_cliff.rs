@@ -18,12 +18,8 @@ use isochron_hierarchy::balance::{
 use isochron_hierarchy::times::Sample;
 
 /// Megabytes of memory and rows of 10 000 doubles per second, P_1 to P_4.
-pub const MACHINES: [(f64, f64); 4] = [
-    (256.0, 3600.0),
-    (256.0, 3000.0),
-    (512.0, 2400.0),
-    (1024.0, 2400.0),
-];
+pub const MACHINES: [(f64, f64); 4] =
+    [(256.0, 3600.0), (256.0, 3000.0), (512.0, 2400.0), (1024.0, 2400.0)];
 
 /// Returns the seconds of a machine for `rows` rows of a matrix of `n` columns. Beyond its memory the
 /// speed falls; at 1.4 times the memory it is a thirtieth.
@@ -71,10 +67,7 @@ fn main() -> Result<(), BalanceError> {
             println!("iteration, rows, seconds, imbalance");
             for (i, measured) in (1..).zip(&balanced.history) {
                 let (rows, times_s) = (&measured.units, &measured.times_s);
-                println!(
-                    "{i:>2}  {rows:>5?}  {times_s:>6.2?}  {:.2}",
-                    measured.imbalance
-                );
+                println!("{i:>2}  {rows:>5?}  {times_s:>6.2?}  {:.2}", measured.imbalance);
             }
         }
     }

@@ -126,11 +126,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(
     test,
-    allow(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        reason = "a test that cannot go on panics"
-    )
+    allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on panics")
 )]
 
 pub mod balance;

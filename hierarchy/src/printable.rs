@@ -44,11 +44,7 @@ pub fn show_text(text: &str) -> Cow<'_, str> {
     let pieces = escaped.split_inclusive([' ', '\n']).map(|piece| {
         let word = piece.trim_end_matches([' ', '\n']);
         let end = &piece[word.len()..];
-        if is_long(word) {
-            format!("{}{end}", cut(Cow::Borrowed(word)))
-        } else {
-            piece.to_owned()
-        }
+        if is_long(word) { format!("{}{end}", cut(Cow::Borrowed(word))) } else { piece.to_owned() }
     });
     Cow::Owned(pieces.collect())
 }
@@ -150,16 +146,9 @@ mod tests {
 
     #[test]
     fn names_in_any_script_stay() {
-        for name in [
-            "cpu:0-7 \"x\" \\ 'y'",
-            "Gerät",
-            "Gera\u{308}t",
-            "节点",
-            "узел",
-            "עב",
-            "×",
-            "🖥",
-        ] {
+        for name in
+            ["cpu:0-7 \"x\" \\ 'y'", "Gerät", "Gera\u{308}t", "节点", "узел", "עב", "×", "🖥"]
+        {
             assert_eq!(show_name(name), name);
             assert!(matches!(show_text(name), Cow::Borrowed(_)));
         }
@@ -171,10 +160,7 @@ mod tests {
         assert_eq!(show_name(&"é".repeat(80)), "é".repeat(80));
         let shown = format!("{}…{}", "é".repeat(40), "é".repeat(39));
         assert_eq!(show_name(&long), shown);
-        assert_eq!(
-            show_text(&format!("a {long}\n {path} b")),
-            format!("a {shown}\n {path} b")
-        );
+        assert_eq!(show_text(&format!("a {long}\n {path} b")), format!("a {shown}\n {path} b"));
         assert_eq!(show_name(&"\u{200b}".repeat(80)).chars().count(), LONGEST);
     }
 }

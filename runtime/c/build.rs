@@ -21,10 +21,7 @@ fn name_mpi() -> &'static str {
     let compiler = env::var_os("MPICC").unwrap_or_else(|| "mpicc".into());
     let mut command = Command::new(compiler);
     command.args(["-dM", "-E", "-include", "mpi.h", "-x", "c", "/dev/null"]);
-    let macros = command
-        .output()
-        .map(|output| output.stdout)
-        .unwrap_or_default();
+    let macros = command.output().map(|output| output.stdout).unwrap_or_default();
     let macros = String::from_utf8_lossy(&macros);
     [(" OPEN_MPI ", "-openmpi"), (" MPICH_NAME ", "-mpich")]
         .into_iter()

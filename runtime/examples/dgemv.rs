@@ -63,11 +63,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ..SplitOptions::default()
     };
     let points: Vec<&[(u64, f64)]> = points.iter().map(Vec::as_slice).collect();
-    let counts: Vec<usize> = split(ROWS as u64, &points, &how)?
-        .units
-        .iter()
-        .map(|&rows| rows as usize)
-        .collect();
+    let counts: Vec<usize> =
+        split(ROWS as u64, &points, &how)?.units.iter().map(|&rows| rows as usize).collect();
     // Each rank multiplies its own rows, and every rank gets all of y.
     let first = counts[..comm.rank()].iter().sum();
     let mine = multiply(&make_rows(first, counts[comm.rank()]), &x);

@@ -33,9 +33,7 @@ fn find_element(row: usize, col: usize) -> Complex64 {
 
 /// Makes rows of the matrix, one after the other.
 fn make_rows(first: usize, count: usize) -> Vec<Complex64> {
-    (first..first + count)
-        .flat_map(|row| (0..N).map(move |col| find_element(row, col)))
-        .collect()
+    (first..first + count).flat_map(|row| (0..N).map(move |col| find_element(row, col))).collect()
 }
 
 /// Returns `true` if rows of the result are right, up to rounding: an error of `8·ε·log₂(N²)` in the 2-norm.
@@ -45,11 +43,8 @@ fn are_right(first: usize, result: &[Complex64]) -> bool {
     let bound = 8.0 * f64::EPSILON * (n * n).log2() * n * norm;
     result.iter().enumerate().all(|(at, found)| {
         let place = (first + at / N, at % N);
-        let wanted: f64 = WAVES
-            .iter()
-            .filter(|&&(_, p, q)| (p, q) == place)
-            .map(|(a, ..)| a * n * n)
-            .sum();
+        let wanted: f64 =
+            WAVES.iter().filter(|&&(_, p, q)| (p, q) == place).map(|(a, ..)| a * n * n).sum();
         (found - wanted).norm() <= bound
     })
 }
@@ -97,10 +92,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // Transposes a matrix that lies so: planned once, run twice.
     let spread = Spread::on_layout(N, N, 1, &slice_rows(N as u64, &counts)?);
-    let config = RedistributeConfig {
-        transposed: true,
-        ..RedistributeConfig::default()
-    };
+    let config = RedistributeConfig { transposed: true, ..RedistributeConfig::default() };
     let mut transposition =
         Redistribution::prepare(comm.as_ref(), &spread, &spread, Order::Rows, &config)?;
     let part = spread.part(comm.rank());
@@ -109,11 +101,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for _ in 0..2 {
         transform(&*fft, &mut rows);
         let (from, to) = (&rows[..], &mut transposed[..]);
-        transposition.run(
-            comm.as_ref(),
-            Stored::by_rows(from, N),
-            StoredMut::by_rows(to, N),
-        )?;
+        transposition.run(comm.as_ref(), Stored::by_rows(from, N), StoredMut::by_rows(to, N))?;
         std::mem::swap(&mut rows, &mut transposed);
     }
     assert!(are_right(part.row, &rows));

@@ -61,10 +61,7 @@ fn main() -> Result<(), Error> {
         })?;
         moves.push((moved, move_s));
     }
-    assert!(
-        rows.iter().all(|&value| value == 1.0),
-        "the rows are the same"
-    );
+    assert!(rows.iter().all(|&value| value == 1.0), "the rows are the same");
     let resident = read_resident_mib();
     let copy_s = time_call(&*comm, || {
         std::hint::black_box(rows.to_vec());
@@ -74,10 +71,7 @@ fn main() -> Result<(), Error> {
         println!("a copy of the part: {:.1} ms", 1e3 * copy_s);
         for (moved, move_s) in moves {
             let part = 100.0 * move_s / copy_s;
-            println!(
-                "{moved} of {ROWS} rows: {:.1} ms, {part:.1} % of the copy",
-                1e3 * move_s
-            );
+            println!("{moved} of {ROWS} rows: {:.1} ms, {part:.1} % of the copy", 1e3 * move_s);
         }
         if let Some(mib) = resident {
             println!("most resident memory before the copy: {mib:.0} MiB");

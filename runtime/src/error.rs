@@ -199,15 +199,9 @@ pub enum Error {
 impl From<DeviceError> for Error {
     fn from(error: DeviceError) -> Self {
         match error {
-            DeviceError::Parameter {
-                name,
-                value,
-                reason,
-            } => Error::Parameter {
-                name,
-                value,
-                reason,
-            },
+            DeviceError::Parameter { name, value, reason } => {
+                Error::Parameter { name, value, reason }
+            }
             DeviceError::Model(error) => error.into(),
             error => Error::Device(error),
         }
@@ -216,16 +210,8 @@ impl From<DeviceError> for Error {
 
 impl From<ProblemError> for Error {
     fn from(error: ProblemError) -> Self {
-        let ProblemError {
-            name,
-            value,
-            reason,
-        } = error;
-        Error::Parameter {
-            name,
-            value,
-            reason,
-        }
+        let ProblemError { name, value, reason } = error;
+        Error::Parameter { name, value, reason }
     }
 }
 
@@ -284,34 +270,22 @@ impl Error {
 
     /// Makes an [`Error::Parameter`].
     pub fn parameter(name: &'static str, value: impl ToString, reason: impl Into<String>) -> Self {
-        Error::Parameter {
-            name,
-            value: value.to_string(),
-            reason: reason.into(),
-        }
+        Error::Parameter { name, value: value.to_string(), reason: reason.into() }
     }
 
     /// Makes an [`Error::Output`].
     pub fn output(path: impl Into<PathBuf>, reason: impl ToString) -> Self {
-        Error::Output {
-            path: path.into(),
-            reason: reason.to_string(),
-        }
+        Error::Output { path: path.into(), reason: reason.to_string() }
     }
 
     /// Makes an [`Error::File`].
     pub fn file(path: impl Into<PathBuf>, reason: impl ToString) -> Self {
-        Error::File {
-            path: path.into(),
-            reason: reason.to_string(),
-        }
+        Error::File { path: path.into(), reason: reason.to_string() }
     }
 }
 
 fn name_rank(rank: Option<usize>) -> String {
-    rank.map_or(String::new(), |rank| {
-        format!(", most of it by rank {rank},")
-    })
+    rank.map_or(String::new(), |rank| format!(", most of it by rank {rank},"))
 }
 
 fn name_bound(bound: &MemoryScope) -> &'static str {

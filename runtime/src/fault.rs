@@ -39,9 +39,7 @@ const FORCED_CHANGES: &str = "ISOCHRON_TEST_FORCED_CHANGES";
 
 /// Returns the steps after which a test wants the division to change; 0 for never.
 pub fn read_forced_changes() -> u64 {
-    read_variable(FORCED_CHANGES)
-        .and_then(|steps| steps.parse().ok())
-        .unwrap_or(0)
+    read_variable(FORCED_CHANGES).and_then(|steps| steps.parse().ok()).unwrap_or(0)
 }
 
 /// Names the stage of writing at which the process is killed, in tests of whole jobs: the first time that it gets there, or
@@ -121,10 +119,7 @@ pub(crate) fn flip_bit(stage: &str, bytes: &mut [u8]) {
 /// Flips a bit of this rank's first column if tests ask for it at this stage.
 pub fn flip_element<T: Scalar>(stage: &str, matrix: &mut Matrix<T>) {
     if !matrix.part().is_empty() {
-        flip_bit(
-            stage,
-            bytemuck::cast_slice_mut(matrix.local_mut().col_mut(0)),
-        );
+        flip_bit(stage, bytemuck::cast_slice_mut(matrix.local_mut().col_mut(0)));
     }
 }
 

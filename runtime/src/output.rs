@@ -53,11 +53,7 @@ pub fn open_stdout() -> io::Result<File> {
 /// Returns the path by which this process opens a file. Names of standard output, such as `/dev/stdout`, lead to the one of
 /// results.
 fn find_opened(path: &Path) -> PathBuf {
-    const OPEN_FILES: &str = if cfg!(target_os = "linux") {
-        "/proc/self/fd"
-    } else {
-        "/dev/fd"
-    };
+    const OPEN_FILES: &str = if cfg!(target_os = "linux") { "/proc/self/fd" } else { "/dev/fd" };
     let lead_to_stdout = || {
         let end = follow_links(path).ok()?;
         let is_open =
@@ -116,9 +112,7 @@ impl PartialFile {
     pub fn create(path: &Path, bytes: u64) -> Result<Self, Error> {
         let names = FileNames::choose(path)?;
         let file = names.as_ref().map(|names| {
-            names
-                .create_file()
-                .map_err(|error| Error::file(path, blame_folder(&names.end, &error)))
+            names.create_file().map_err(|error| Error::file(path, blame_folder(&names.end, &error)))
         });
         let mut partial = Self {
             path: path.to_path_buf(),
@@ -204,8 +198,7 @@ impl PartialFile {
     /// # Errors
     /// [`Error::Output`].
     pub fn fill(mut self, text: &str) -> Result<(), Error> {
-        self.write_all(text.as_bytes())
-            .map_err(|error| Error::output(&self.path, error))?;
+        self.write_all(text.as_bytes()).map_err(|error| Error::output(&self.path, error))?;
         self.publish()
     }
 
@@ -219,8 +212,7 @@ impl PartialFile {
         let (Some(names), Some(file)) = (&self.names, &self.file) else {
             return Ok(());
         };
-        cut.and_then(|()| names.publish(file))
-            .map_err(|error| Error::output(&self.path, error))
+        cut.and_then(|()| names.publish(file)).map_err(|error| Error::output(&self.path, error))
     }
 
     /// Gives back the bytes that were reserved and not written.
@@ -445,9 +437,7 @@ impl FileIdentity {
     }
 
     fn of_metadata(there: &Metadata) -> Option<Self> {
-        there
-            .is_file()
-            .then(|| Self::There(there.dev(), there.ino()))
+        there.is_file().then(|| Self::There(there.dev(), there.ino()))
     }
 
     /// Returns `None` if the path is no file.
@@ -475,9 +465,7 @@ impl Drop for PartialFile {
 static TEMPORARY_NAMES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 fn lock_temporary_names() -> MutexGuard<'static, Vec<PathBuf>> {
-    TEMPORARY_NAMES
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
+    TEMPORARY_NAMES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Removes the files with temporary names before the process ends in the midst of its work.
@@ -518,9 +506,7 @@ mod tests {
         let (missing, file) = (folder.path().join("missing"), folder.path().join("file"));
         fs::write(&file, "text").unwrap();
         for (parent, word) in [(missing, "there is no folder"), (file, "is no folder")] {
-            let text = PartialFile::create(&parent.join("x.json"), 0)
-                .unwrap_err()
-                .to_string();
+            let text = PartialFile::create(&parent.join("x.json"), 0).unwrap_err().to_string();
             assert!(text.contains(word), "{text}");
             assert!(!text.contains("os error"), "{text}");
         }
@@ -540,10 +526,7 @@ mod tests {
             file.write_all(b"whole").unwrap();
             file.publish().unwrap();
             assert_eq!(fs::read(folder.join(end)).unwrap(), b"whole");
-            assert!(
-                folder.join(link).is_symlink() && !folder.join(end).is_symlink(),
-                "{link}"
-            );
+            assert!(folder.join(link).is_symlink() && !folder.join(end).is_symlink(), "{link}");
         }
         assert_eq!(fs::read_dir(folder.join("inner")).unwrap().count(), 2);
         std::os::unix::fs::symlink("loop", folder.join("loop")).unwrap();
@@ -589,10 +572,7 @@ mod tests {
             let _ = std::os::unix::fs::chown(&path, Some(12), Some(34));
             let old = fs::metadata(&path).unwrap();
             let file = PartialFile::create(&path, 0).unwrap();
-            assert_eq!(
-                file.file.as_ref().unwrap().metadata().unwrap().mode() & 0o077,
-                0
-            );
+            assert_eq!(file.file.as_ref().unwrap().metadata().unwrap().mode() & 0o077, 0);
             file.fill("new").unwrap();
             let new = fs::metadata(&path).unwrap();
             let access = [&old, &new].map(|file| (file.mode(), file.uid(), file.gid()));
@@ -608,10 +588,7 @@ mod tests {
         let path = folder.path().join("x.json");
         let mut file = PartialFile::create(&path, 1 << 20).unwrap();
         let reserved = file.file.as_ref().unwrap().metadata().unwrap();
-        assert!(
-            file.reserved == 0 || reserved.blocks() >= 2048,
-            "{reserved:?}"
-        );
+        assert!(file.reserved == 0 || reserved.blocks() >= 2048, "{reserved:?}");
         file.write_all(b"whole").unwrap();
         file.publish().unwrap();
         let there = fs::metadata(&path).unwrap();
@@ -649,11 +626,7 @@ mod tests {
         ] {
             let (one, other) = (folder.join(one), folder.join(other));
             let (a, out) = (("--a", one.as_path()), ("--out", other.as_path()));
-            assert_eq!(
-                check_distinct([a], [out]).is_err(),
-                is_same,
-                "{one:?} {other:?}"
-            );
+            assert_eq!(check_distinct([a], [out]).is_err(), is_same, "{one:?} {other:?}");
             let failure = check_distinct([], [a, out]).map_err(|error| error.to_string());
             assert_eq!(failure.is_err(), is_same, "{one:?} {other:?}");
             if let Err(text) = failure {
@@ -661,11 +634,7 @@ mod tests {
             }
         }
         // One file may be read twice.
-        check_distinct(
-            [("--a", &*folder.join("old")), ("--b", &*folder.join("old"))],
-            [],
-        )
-        .unwrap();
+        check_distinct([("--a", &*folder.join("old")), ("--b", &*folder.join("old"))], []).unwrap();
         let null = Path::new("/dev/null");
         check_distinct([("--a", null)], [("--out", null), ("--report", null)]).unwrap();
     }

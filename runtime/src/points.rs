@@ -166,9 +166,6 @@ mod tests {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(b"1 1\n\xff 2\n").unwrap();
         let error = read_points(file.path()).unwrap_err().to_string();
-        assert!(
-            error.ends_with("is no text: it has bytes that are not UTF-8"),
-            "{error}"
-        );
+        assert!(error.ends_with("is no text: it has bytes that are not UTF-8"), "{error}");
     }
 }

@@ -20,12 +20,7 @@ const TIMES: [&[Option<f64>]; 5] = [
     &[None, None, Some(f64::NAN)],
     &[None, Some(-1.0)],
     &[Some(f64::INFINITY), None],
-    &[
-        Some(f64::NAN),
-        Some(0.0),
-        Some(-1.0),
-        Some(f64::NEG_INFINITY),
-    ],
+    &[Some(f64::NAN), Some(0.0), Some(-1.0), Some(f64::NEG_INFINITY)],
 ];
 
 /// Makes two devices; the second one of one rank tells the times with this number.
@@ -55,11 +50,8 @@ pub fn bad_times(shared: &Arc<dyn Comm>) -> usize {
         told.store(number, Ordering::Relaxed);
         let problem = Problem::new(37, 41, 140, 4).unwrap().with_panel(4).unwrap();
         let divides_k = splits == 1;
-        let plan = if divides_k {
-            plan_along_k(comm, problem)
-        } else {
-            plan_on_nth(comm, problem, 0)
-        };
+        let plan =
+            if divides_k { plan_along_k(comm, problem) } else { plan_on_nth(comm, problem, 0) };
         let mut case: Case = Case::new(comm, name_devices(&leave_to_run(plan, 3)), integers);
         let (learnt, changes) = case.learn_exactly(&mut session, scalars(number % 2));
         let Some(learnt) = learnt else {

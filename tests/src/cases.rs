@@ -66,9 +66,7 @@ pub(crate) fn cpu(name: &str) -> Box<dyn Worker> {
     let topology = share_topology();
     let core = topology.cores()[0].clone();
     let blas = Arc::new(EmbeddedBlas);
-    CpuWorker::new(topology, name, vec![core], false, blas)
-        .unwrap()
-        .into()
+    CpuWorker::new(topology, name, vec![core], false, blas).unwrap().into()
 }
 
 /// A team of two devices with a thread each, so that slices matter.
@@ -84,9 +82,8 @@ pub(crate) fn open(comm: &Arc<dyn Comm>) -> Session {
 /// Layouts of `rows×cols` blocks for `n` ranks: balanced, lopsided, one rank has all, and one that is not made
 /// of columns.
 pub(crate) fn layouts(n: usize, rows: u64, cols: u64) -> [Layout; 4] {
-    let lopsided: Vec<f64> = (0..n)
-        .map(|rank| [1.0, 1000.0, 0.0, 30.0, 7.0, 2.0][rank % 6])
-        .collect();
+    let lopsided: Vec<f64> =
+        (0..n).map(|rank| [1.0, 1000.0, 0.0, 30.0, 7.0, 2.0][rank % 6]).collect();
     let mut all = vec![0.0; n];
     all[n - 1] = 1.0;
     let [even, lopsided, all] =
@@ -96,30 +93,17 @@ pub(crate) fn layouts(n: usize, rows: u64, cols: u64) -> [Layout; 4] {
 
 /// Cuts a row, then a column, then a row, ... off the rest.
 fn spiral(n: usize, rows: u64, cols: u64) -> Layout {
-    let mut rest = Rect {
-        row: 0,
-        col: 0,
-        rows,
-        cols,
-    };
+    let mut rest = Rect { row: 0, col: 0, rows, cols };
     let mut rects = Vec::new();
     for rank in 0..n {
         let last = rank + 1 == n;
         let mut part = rest;
         if rank % 2 == 0 {
             part.rows = if last { rest.rows } else { rest.rows / 2 };
-            rest = Rect {
-                row: rest.row + part.rows,
-                rows: rest.rows - part.rows,
-                ..rest
-            };
+            rest = Rect { row: rest.row + part.rows, rows: rest.rows - part.rows, ..rest };
         } else {
             part.cols = if last { rest.cols } else { rest.cols / 3 };
-            rest = Rect {
-                col: rest.col + part.cols,
-                cols: rest.cols - part.cols,
-                ..rest
-            };
+            rest = Rect { col: rest.col + part.cols, cols: rest.cols - part.cols, ..rest };
         }
         rects.push(part);
     }
@@ -181,17 +165,11 @@ pub(crate) const SEEDS: [u64; 3] = [11, 12, 13];
 impl<T: Element> Case<T> {
     /// The plan with generated matrices: `op(A)`, `op(B)` and C are the generators' elements, whatever the operations.
     pub(crate) fn new(comm: &dyn Comm, plan: Plan, generator: fn(u64) -> Generator) -> Self {
-        let spreads = [
-            (plan.a(), SEEDS[0]),
-            (plan.b(), SEEDS[1]),
-            (plan.c(), SEEDS[2]),
-        ];
+        let spreads = [(plan.a(), SEEDS[0]), (plan.b(), SEEDS[1]), (plan.c(), SEEDS[2])];
         let [mut a, mut b, c] = spreads
             .map(|(spread, seed)| Matrix::generate(spread, comm.rank(), generator(seed)).unwrap());
-        for ((matrix, op), seed) in [&mut a, &mut b]
-            .into_iter()
-            .zip(plan.problem().ops())
-            .zip(SEEDS)
+        for ((matrix, op), seed) in
+            [&mut a, &mut b].into_iter().zip(plan.problem().ops()).zip(SEEDS)
         {
             let generator = generator(seed);
             match op {
@@ -267,23 +245,13 @@ impl<T: Element> Case<T> {
             let expected = reference.column(part.col + j);
             for (i, found) in self.c.local().col(j).iter().enumerate() {
                 let place = (part.row + i, part.col + j);
-                assert_eq!(
-                    found,
-                    &expected[i],
-                    "element {place:?}, {}",
-                    self.label(comm)
-                );
+                assert_eq!(found, &expected[i], "element {place:?}, {}", self.label(comm));
             }
         }
     }
 
     pub(crate) fn label(&self, comm: &dyn Comm) -> String {
-        format!(
-            "{:?} on rank {} with {:?}",
-            self.plan.problem(),
-            comm.rank(),
-            self.plan.layout()
-        )
+        format!("{:?} on rank {} with {:?}", self.plan.problem(), comm.rank(), self.plan.layout())
     }
 }
 
@@ -315,20 +283,14 @@ impl<T: Element> Reference<T> {
         for row in rows.clone() {
             factors.push((0..k).map(|l| to_whole::<T>(a.element(row, l))).collect());
         }
-        Self {
-            a: factors,
-            rows,
-            scalars,
-            k,
-        }
+        Self { a: factors, rows, scalars, k }
     }
 
     /// Computes the elements of these rows in a column.
     fn column(&self, col: usize) -> Vec<T> {
         let [b, c] = [SEEDS[1], SEEDS[2]].map(integers);
-        let factors: Vec<Complex<i64>> = (0..self.k)
-            .map(|l| to_whole::<T>(b.element(l, col)))
-            .collect();
+        let factors: Vec<Complex<i64>> =
+            (0..self.k).map(|l| to_whole::<T>(b.element(l, col))).collect();
         let [alpha, beta] = [self.scalars.alpha, self.scalars.beta].map(to_whole);
         self.rows
             .clone()
@@ -433,11 +395,7 @@ pub fn measured(comm: &Arc<dyn Comm>) -> usize {
     ];
     for (strategy, (m, n, k, block)) in cases {
         let problem = Problem::new(m, n, k, block).unwrap();
-        let config = BalanceConfig {
-            strategy,
-            max_iterations: 4,
-            ..Default::default()
-        };
+        let config = BalanceConfig { strategy, max_iterations: 4, ..Default::default() };
         let plan = session.plan(problem, &config).unwrap();
         let mut case = Case::new(comm, plan, integers);
         let check = case.exact_check(comm, OVERWRITE, 8);
@@ -474,12 +432,10 @@ pub fn wrong_results(shared: &Arc<dyn Comm>) -> usize {
             case.multiply(&mut session, scalars);
             if comm.rank() == comm.size() - 1 {
                 let part = case.c.part();
-                let mut elements: Vec<f64> = (0..part.cols)
-                    .flat_map(|j| case.c.local().col(j).to_vec())
-                    .collect();
+                let mut elements: Vec<f64> =
+                    (0..part.cols).flat_map(|j| case.c.local().col(j).to_vec()).collect();
                 damage(&mut elements);
-                case.c
-                    .fill(|row, col| elements[row - part.row + (col - part.col) * part.rows]);
+                case.c.fill(|row, col| elements[row - part.row + (col - part.col) * part.rows]);
             }
             let passed = probe.finish(comm, &case.c, None).unwrap().passed;
             assert_eq!(passed, Some(false), "the probe missed the damage");
@@ -564,15 +520,12 @@ fn flip<T: Element>(matrix: &mut Matrix<T>, seed: usize) {
     let mut local = matrix.local_mut();
     let element = &mut local.col_mut(col - part.col)[row - part.row];
     let mut value = element.value();
-    let number = if T::TYPE.is_complex() && seed.is_multiple_of(2) {
-        &mut value.im
-    } else {
-        &mut value.re
-    };
+    let number =
+        if T::TYPE.is_complex() && seed.is_multiple_of(2) { &mut value.im } else { &mut value.re };
     *number = match T::TYPE {
-        ElementType::F32 | ElementType::C32 => f64::from(f32::from_bits(
-            (*number as f32).to_bits() ^ (1 << (31 - seed % 16)),
-        )),
+        ElementType::F32 | ElementType::C32 => {
+            f64::from(f32::from_bits((*number as f32).to_bits() ^ (1 << (31 - seed % 16))))
+        }
         _ => f64::from_bits(number.to_bits() ^ (1 << (63 - seed % 30))),
     };
     *element = T::of(value);
@@ -639,11 +592,7 @@ fn files_of<T: Element>(comm: &dyn Comm, folder: &Path) -> usize {
             let (read, _) = file::read::<T>(comm, &path, lopsided.clone()).unwrap();
             let expected: Matrix<T> = Matrix::generate(lopsided, comm.rank(), uniform(3)).unwrap();
             for j in 0..read.part().cols {
-                assert_eq!(
-                    read.local().col(j),
-                    expected.local().col(j),
-                    "{ending} {rows}×{cols}"
-                );
+                assert_eq!(read.local().col(j), expected.local().col(j), "{ending} {rows}×{cols}");
             }
             count += 1;
         }
@@ -654,19 +603,13 @@ fn files_of<T: Element>(comm: &dyn Comm, folder: &Path) -> usize {
 /// The failure of one rank is the failure of all, with its name and whose fault it was.
 pub fn failures(comm: &dyn Comm) -> usize {
     let failing = comm.size() - 1;
-    let outcome = if comm.rank() == failing {
-        Err(Error::Shape("made up".to_string()))
-    } else {
-        Ok(())
-    };
+    let outcome =
+        if comm.rank() == failing { Err(Error::Shape("made up".to_string())) } else { Ok(()) };
     let error = agree(comm, outcome).unwrap_err();
     assert!(error.to_string().contains("made up"), "{error}");
     assert_eq!(error.class(), ErrorClass::Input);
     if comm.size() > 1 {
-        assert!(
-            matches!(error, Error::Rank { rank, .. } if rank == failing),
-            "{error}"
-        );
+        assert!(matches!(error, Error::Rank { rank, .. } if rank == failing), "{error}");
     }
     let shared = |outcome: fn() -> Result<usize, Error>| {
         share_outcome(comm, failing, (comm.rank() == failing).then(outcome))
@@ -676,22 +619,14 @@ pub fn failures(comm: &dyn Comm) -> usize {
     assert_eq!(refused.to_string(), error.to_string());
     assert_eq!(refused.class(), ErrorClass::Input);
     let missing = file::open(comm, Path::new("no-such-file.npy")).unwrap_err();
-    assert!(
-        missing.to_string().contains("no-such-file.npy"),
-        "{missing}"
-    );
+    assert!(missing.to_string().contains("no-such-file.npy"), "{missing}");
     4
 }
 
 /// Asserts that the ranks have sent as many messages and bytes as the plan says that they receive.
 pub(crate) fn assert_counted(comm: &dyn Comm, plan: &Plan, execution: &Execution) {
     let planned = plan.count_received(comm.rank());
-    let mut sums = [
-        planned.messages,
-        planned.bytes,
-        execution.messages,
-        execution.bytes,
-    ];
+    let mut sums = [planned.messages, planned.bytes, execution.messages, execution.bytes];
     comm.sum_u64(&mut sums).unwrap();
     assert_eq!(sums[..2], sums[2..], "{:?}", plan.problem());
 }

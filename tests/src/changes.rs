@@ -44,10 +44,8 @@ impl Forced {
     /// Changes all ranks' parts to other [`layouts`], and their devices' columns; if k is split, the columns alone.
     pub(crate) fn new(comm: &dyn Comm, plan: &Plan, every: usize) -> Self {
         let (rows, cols) = plan.problem().c_blocks();
-        let assignments = layouts(comm.size(), rows, cols)
-            .into_iter()
-            .enumerate()
-            .map(|(turn, layout)| {
+        let assignments =
+            layouts(comm.size(), rows, cols).into_iter().enumerate().map(|(turn, layout)| {
                 let layout = match plan.division().shares() {
                     None => layout,
                     Some(_) => plan.layout().clone(),
@@ -67,18 +65,12 @@ impl Forced {
     fn of_slices(comm: &dyn Comm, plan: &Plan, every: usize) -> Self {
         let turns = 0..4;
         let assignments = turns.map(|turn| assign(plan, plan.layout().clone(), turn));
-        Self {
-            assignments: assignments.collect(),
-            ..Self::new(comm, plan, every)
-        }
+        Self { assignments: assignments.collect(), ..Self::new(comm, plan, every) }
     }
 
     /// Changes nothing.
     fn still(comm: &dyn Comm, plan: &Plan) -> Self {
-        Self {
-            assignments: Vec::new(),
-            ..Self::new(comm, plan, 1)
-        }
+        Self { assignments: Vec::new(), ..Self::new(comm, plan, 1) }
     }
 }
 
@@ -93,21 +85,14 @@ fn assign(plan: &Plan, layout: Layout, turn: usize) -> Assignment {
         };
         deal_columns(cols, plan.slices(rank).len(), turn)
     });
-    Assignment {
-        slices: slices.collect(),
-        layout,
-    }
+    Assignment { slices: slices.collect(), layout }
 }
 
 /// Gives devices none, half or all of the columns that are left, and the last one the rest.
 fn deal_columns(mut cols: usize, devices: usize, turn: usize) -> Vec<usize> {
     let mut slices = Vec::new();
     for device in 0..devices {
-        let share = if device + 1 == devices {
-            cols
-        } else {
-            cols * ((turn + device + 1) % 3) / 2
-        };
+        let share = if device + 1 == devices { cols } else { cols * ((turn + device + 1) % 3) / 2 };
         slices.push(share);
         cols -= share;
     }
@@ -141,11 +126,8 @@ impl Director for Forced {
 
     fn check_memory(&mut self, comm: &dyn Comm, _bytes: u64) -> Result<(), Error> {
         let lacks = self.lacks_memory && comm.rank() + 1 == comm.size();
-        let outcome = if lacks {
-            Err(Error::Shape("no memory is left".to_owned()))
-        } else {
-            Ok(())
-        };
+        let outcome =
+            if lacks { Err(Error::Shape("no memory is left".to_owned())) } else { Ok(()) };
         agree(comm, outcome)
     }
 
@@ -211,20 +193,11 @@ impl<T: Element> Case<T> {
     }
 }
 
-pub(crate) const SHAPES: [(usize, usize, usize); 5] = [
-    (37, 41, 93),
-    (64, 3, 50),
-    (5, 90, 34),
-    (9, 8, 300),
-    (1, 1, 17),
-];
+pub(crate) const SHAPES: [(usize, usize, usize); 5] =
+    [(37, 41, 93), (64, 3, 50), (5, 90, 34), (9, 8, 300), (1, 1, 17)];
 
-pub(crate) const OPS: [[Op; 2]; 4] = [
-    [Op::N, Op::N],
-    [Op::T, Op::C],
-    [Op::C, Op::N],
-    [Op::N, Op::T],
-];
+pub(crate) const OPS: [[Op; 2]; 4] =
+    [[Op::N, Op::N], [Op::T, Op::C], [Op::C, Op::N], [Op::N, Op::T]];
 
 /// Steps between two changes.
 pub(crate) const EVERY: [usize; 4] = [1, 2, 3, 7];
@@ -319,10 +292,7 @@ pub fn changes_within_room(comm: &Arc<dyn Comm>, folder: &Path) -> usize {
         let to = Spread::on_layout(37, 4 * blocks, 4, &after);
         let travel = 8 * volume(&plan.c(), &to)[rank];
         let mut case: Case = Case::new(comm, plan, integers);
-        let runs = RunConfig {
-            leaves_c: true,
-            ..RunConfig::default()
-        };
+        let runs = RunConfig { leaves_c: true, ..RunConfig::default() };
         let mut product = session.prepare(&case.plan, runs).unwrap();
         case.c = product.zeros(&mut session).unwrap();
         case.c.fill(|row, col| integers(SEEDS[2]).element(row, col));
@@ -331,14 +301,7 @@ pub fn changes_within_room(comm: &Arc<dyn Comm>, folder: &Path) -> usize {
         let scalars = scalars(number % 2);
         case.spoil_unread(scalars);
         let (factors, c) = (Factors::of(&case.a, &case.b), &mut case.c);
-        let run = run_directed(
-            &mut product,
-            &mut session,
-            scalars,
-            factors,
-            c,
-            &mut director,
-        );
+        let run = run_directed(&mut product, &mut session, scalars, factors, c, &mut director);
         let changes = run.unwrap().changes;
         case.assert_reference(scalars, comm);
         assert_eq!(case.c.part(), to.part(rank));
@@ -436,10 +399,7 @@ pub fn no_change_sends_nothing_more(shared: &Arc<dyn Comm>) -> usize {
 pub fn refused_changes(shared: &Arc<dyn Comm>) -> usize {
     let comm = shared.as_ref();
     let plan = long_plan(comm, 0);
-    let mut director = Forced {
-        lacks_memory: true,
-        ..Forced::new(comm, &plan, 4)
-    };
+    let mut director = Forced { lacks_memory: true, ..Forced::new(comm, &plan, 4) };
     // The slices alone need no memory.
     director.assignments.rotate_left(1);
     let mut case: Case = Case::new(comm, plan, integers);
@@ -493,11 +453,7 @@ pub fn failing_directors(shared: &Arc<dyn Comm>) -> usize {
 /// A device of one rank fails between two changes, or in one: all ranks leave with its name.
 pub fn devices_that_fail_between_changes(shared: &Arc<dyn Comm>) -> usize {
     let comm = shared.as_ref();
-    let all = [
-        DeviceCall::Update(0),
-        DeviceCall::Update(7),
-        DeviceCall::Finish,
-    ];
+    let all = [DeviceCall::Update(0), DeviceCall::Update(7), DeviceCall::Finish];
     for at in all {
         let plan = long_plan(comm, 0);
         let mut director = Forced::new(comm, &plan, 3);
@@ -507,10 +463,7 @@ pub fn devices_that_fail_between_changes(shared: &Arc<dyn Comm>) -> usize {
             .multiply_directed(&mut session, scalars(0), &mut director)
             .unwrap_err()
             .to_string();
-        assert!(
-            error.contains("second") && error.contains("made to fail"),
-            "{error}"
-        );
+        assert!(error.contains("second") && error.contains("made to fail"), "{error}");
         assert_eq!(case.c.part(), case.plan.c().part(comm.rank()));
     }
     all.len()
@@ -523,9 +476,7 @@ pub fn paced_changes(shared: &Arc<dyn Comm>) -> usize {
         let plan = long_plan(comm, layout);
         let mut director = Forced::new(comm, &plan, 2);
         let paced = |name, slowdown| -> Box<dyn Worker> {
-            PacedWorker::new(cpu(name), Pace::Slowdown(slowdown))
-                .unwrap()
-                .into()
+            PacedWorker::new(cpu(name), Pace::Slowdown(slowdown)).unwrap().into()
         };
         let slowdown = 1.0 + comm.rank() as f64;
         let workers = vec![paced("first", slowdown), paced("second", 2.0 * slowdown)];

@@ -14,10 +14,7 @@ pub const RANKS: [usize; 5] = [1, 2, 3, 4, 6];
 /// the first.
 pub fn number_library(comm: &dyn Comm) -> usize {
     let name = comm.implementation();
-    LIBRARIES
-        .iter()
-        .position(|known| name.starts_with(known))
-        .unwrap_or(0)
+    LIBRARIES.iter().position(|known| name.starts_with(known)).unwrap_or(0)
 }
 
 /// The part of a product of factors that is run.
@@ -78,9 +75,7 @@ impl Coverage {
 
 /// Returns all combinations, the last factor changing fastest.
 fn combine_all<const F: usize>(levels: [usize; F]) -> Vec<[usize; F]> {
-    (0..levels.iter().product())
-        .map(|number| split_number(number, levels))
-        .collect()
+    (0..levels.iter().product()).map(|number| split_number(number, levels)).collect()
 }
 
 /// Returns the digits of `number`, of which each has `levels` values.

@@ -75,18 +75,11 @@ impl<T: Scalar> Updates<T> for DisturbedWorker {
 /// Makes up the time of a call with this number of products, unless another one is told.
 fn make_time(products: usize, told: Option<f64>) -> UpdateTime {
     let made_up_s = products as f64 * PRODUCT_S;
-    UpdateTime {
-        busy_s: told.unwrap_or(made_up_s),
-        cpu_s: made_up_s,
-    }
+    UpdateTime { busy_s: told.unwrap_or(made_up_s), cpu_s: made_up_s }
 }
 
 fn disturb_device(name: &str, disturb: Disturb) -> Box<dyn Worker> {
-    Box::new(DisturbedWorker {
-        inner: cpu(name),
-        disturb,
-        updates: 0,
-    })
+    Box::new(DisturbedWorker { inner: cpu(name), disturb, updates: 0 })
 }
 
 /// Makes two devices with made-up times.
@@ -109,11 +102,7 @@ pub fn failing_team(comm: &dyn Comm, at: DeviceCall) -> DeviceTeam {
     disturbed_team(
         comm,
         Box::new(move |call| {
-            if call == at {
-                Err(DeviceError::Panic("made to fail".to_owned()))
-            } else {
-                Ok(None)
-            }
+            if call == at { Err(DeviceError::Panic("made to fail".to_owned())) } else { Ok(None) }
         }),
     )
 }

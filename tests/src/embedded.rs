@@ -72,11 +72,7 @@ impl OwnMpi {
             ffi::MPI_Comm_rank(world, &mut rank);
             ffi::MPI_Comm_size(world, &mut size);
             assert!(provided >= level);
-            Self {
-                world,
-                rank: rank as usize,
-                size: size as usize,
-            }
+            Self { world, rank: rank as usize, size: size as usize }
         }
     }
 
@@ -119,11 +115,7 @@ fn refuse_thread_level() {
     // SAFETY: a constant.
     let mpi = OwnMpi::initialize(unsafe { ffi::RSMPI_THREAD_SINGLE });
     let text = mpi.adopt().err().expect("a refusal").to_string();
-    for part in [
-        "MPI_THREAD_SINGLE",
-        "MPI_Init_thread",
-        "MPI_THREAD_FUNNELED",
-    ] {
+    for part in ["MPI_THREAD_SINGLE", "MPI_Init_thread", "MPI_THREAD_FUNNELED"] {
         assert!(text.contains(part), "{part}: {text}");
     }
     mpi.finalize();
@@ -225,24 +217,15 @@ fn break_message(comm: &dyn Comm, bytes: usize) -> Result<(), Error> {
     comm.barrier()
 }
 
-const SCALARS: Scalars<f64> = Scalars {
-    alpha: 1.0,
-    beta: 0.0,
-};
+const SCALARS: Scalars<f64> = Scalars { alpha: 1.0, beta: 0.0 };
 
 /// Settings by which no device is measured.
 fn unmeasured() -> BalanceConfig {
-    BalanceConfig {
-        strategy: Strategy::Homogeneous,
-        ..BalanceConfig::default()
-    }
+    BalanceConfig { strategy: Strategy::Homogeneous, ..BalanceConfig::default() }
 }
 
 fn open_session(comm: &Arc<dyn Comm>) -> Session {
-    Session::builder()
-        .blas(BlasChoice::Embedded)
-        .build(Arc::clone(comm))
-        .unwrap()
+    Session::builder().blas(BlasChoice::Embedded).build(Arc::clone(comm)).unwrap()
 }
 
 /// Panics on the head rank, where the others wait for its decision.
@@ -269,15 +252,7 @@ fn multiply_and_panic(comm: &Arc<dyn Comm>) -> Result<(), Error> {
     let mut c = product.zeros(&mut session)?;
     let factors = Factors::of(&a, &b);
     let director = &mut Panicking;
-    run_directed(
-        &mut product,
-        &mut session,
-        SCALARS,
-        factors,
-        &mut c,
-        director,
-    )
-    .map(drop)
+    run_directed(&mut product, &mut session, SCALARS, factors, &mut c, director).map(drop)
 }
 
 /// A panic that the program catches ends neither the job nor the waiting of the others: they get its rank.
@@ -310,11 +285,7 @@ fn survive_panics_when_connected() {
     if comm.rank() == 0 {
         assert!(catch_unwind(panic_on_purpose).is_err());
         assert!(std::thread::spawn(panic_on_purpose).join().is_err());
-        assert_eq!(
-            calls.load(Ordering::Relaxed),
-            2,
-            "the hook is the program's"
-        );
+        assert_eq!(calls.load(Ordering::Relaxed), 2, "the hook is the program's");
     }
     multiply_ones(&mut open_session(&comm));
     comm.barrier().unwrap();
@@ -353,10 +324,7 @@ fn leave_by_panic() {
 /// Multiplies matrices of ones, and checks the product.
 fn multiply_ones(session: &mut Session) {
     let comm = Arc::clone(session.comm());
-    let problem = Problem::new(96, 96, 512, 16)
-        .unwrap()
-        .with_panel(16)
-        .unwrap();
+    let problem = Problem::new(96, 96, 512, 16).unwrap().with_panel(16).unwrap();
     let plan = session.plan(problem, &unmeasured()).unwrap();
     let ones =
         |spread| Matrix::<f64>::generate(spread, comm.rank(), Generator::Constant(1.0)).unwrap();
@@ -371,9 +339,5 @@ fn multiply_ones(session: &mut Session) {
 
 /// Returns the cores of a session's devices.
 fn list_cores(session: &Session) -> Vec<u32> {
-    session
-        .devices()
-        .iter()
-        .flat_map(|device| device.cores.clone())
-        .collect()
+    session.devices().iter().flat_map(|device| device.cores.clone()).collect()
 }

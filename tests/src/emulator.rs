@@ -8,13 +8,8 @@ use std::sync::OnceLock;
 use libloading::Library;
 
 /// The names by which programs look for the driver and for cuBLAS.
-const NAMES: &[&str] = &[
-    "libcuda.so",
-    "libcuda.so.1",
-    "libcublas.so",
-    "libcublas.so.12",
-    "libcublas.so.13",
-];
+const NAMES: &[&str] =
+    &["libcuda.so", "libcuda.so.1", "libcublas.so", "libcublas.so.12", "libcublas.so.13"];
 
 /// Makes a program find the emulated CUDA instead of a real one: `folder` gets the libraries, and is searched first.
 ///
@@ -63,10 +58,8 @@ pub fn incomplete_driver(folder: &Path, version: i32) -> PathBuf {
     let text =
         format!("int cuDriverGetVersion(int *version) {{ *version = {version}; return 0; }}\n");
     std::fs::write(&source, text).expect("a writable folder");
-    let built = Command::new("cc")
-        .args(["-shared", "-fPIC", "-o"])
-        .args([&library, &source])
-        .status();
+    let built =
+        Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).status();
     assert!(built.expect("a C compiler").success());
     library
 }
@@ -88,13 +81,7 @@ fn library() -> &'static Path {
     BUILT.get_or_init(|| {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let output = Command::new(cargo)
-            .args([
-                "build",
-                "--release",
-                "--offline",
-                "--package",
-                "isochron-cuda-emulator",
-            ])
+            .args(["build", "--release", "--offline", "--package", "isochron-cuda-emulator"])
             .arg("--message-format=json")
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .output()
@@ -106,9 +93,7 @@ fn library() -> &'static Path {
             .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
             .filter(|message| message["target"]["name"] == "isochron_cuda_emulator")
             .filter_map(|message| message["filenames"][0].as_str().map(PathBuf::from));
-        files
-            .next()
-            .unwrap_or_else(|| panic!("the emulator was not built: {errors}"))
+        files.next().unwrap_or_else(|| panic!("the emulator was not built: {errors}"))
     })
 }
 

@@ -11,14 +11,8 @@ use isochron_hierarchy::predict::Traffic;
 use crate::cases::{Case, assert_counted, integers, open, plan_on_nth, plan_shares, scale};
 use crate::covering::{Coverage, LIBRARIES};
 
-const SHAPES: [(usize, usize, usize); 6] = [
-    (1, 1, 1),
-    (37, 41, 43),
-    (64, 3, 50),
-    (5, 90, 17),
-    (9, 8, 300),
-    (6, 7, 0),
-];
+const SHAPES: [(usize, usize, usize); 6] =
+    [(1, 1, 1), (37, 41, 43), (64, 3, 50), (5, 90, 17), (9, 8, 300), (6, 7, 0)];
 
 const OPS: [Op; 3] = [Op::N, Op::T, Op::C];
 
@@ -28,14 +22,7 @@ const SCALARS: [Scalars; 3] = [scale(1.0, 0.0), scale(-2.0, 3.0), scale(0.0, 1.0
 pub fn operations(shared: &Arc<dyn Comm>, coverage: Coverage) -> usize {
     let comm = shared.as_ref();
     let mut session = open(shared);
-    let levels = [
-        SHAPES.len(),
-        OPS.len(),
-        OPS.len(),
-        4,
-        SCALARS.len(),
-        LIBRARIES.len(),
-    ];
+    let levels = [SHAPES.len(), OPS.len(), OPS.len(), 4, SCALARS.len(), LIBRARIES.len()];
     let rows = coverage.rows_of_library(comm, levels);
     for &[shape, op_a, op_b, layout, scalars, _] in &rows {
         let (m, n, k) = SHAPES[shape];

@@ -45,22 +45,13 @@ type DeviceTime = fn(f64) -> f64;
 
 /// The two devices of each rank: unlike cores, a memory that is soon full, and a GPU that starts slowly.
 const DEVICES: [[(DeviceKind, DeviceTime); 2]; RANKS] = [
-    [
-        (DeviceKind::Cpu, |d| 2e-6 * d),
-        (DeviceKind::Cpu, |d| 6e-6 * d),
-    ],
+    [(DeviceKind::Cpu, |d| 2e-6 * d), (DeviceKind::Cpu, |d| 6e-6 * d)],
     [
         (DeviceKind::Cpu, |d| 3e-6 * (d + 9.0 * (d - 150.0).max(0.0))),
         (DeviceKind::Cpu, |d| 3e-6 * d),
     ],
-    [
-        (DeviceKind::Cuda, |d| 4e-4 + 5e-7 * d),
-        (DeviceKind::Cpu, |d| 8e-6 * d),
-    ],
-    [
-        (DeviceKind::Cpu, |d| 4e-6 * d),
-        (DeviceKind::Cpu, |d| 2.4e-5 * d),
-    ],
+    [(DeviceKind::Cuda, |d| 4e-4 + 5e-7 * d), (DeviceKind::Cpu, |d| 8e-6 * d)],
+    [(DeviceKind::Cpu, |d| 4e-6 * d), (DeviceKind::Cpu, |d| 2.4e-5 * d)],
 ];
 
 /// The ends of the pieces of the devices' models.
@@ -68,21 +59,13 @@ const SIZES: [u64; 6] = [1, 50, 150, 400, 1000, 1500];
 
 /// Opens a session whose devices and links have made-up times.
 fn open(shared: &Arc<dyn Comm>) -> Session {
-    let workers = DEVICES[shared.rank()]
-        .into_iter()
-        .zip(["first", "second"])
-        .map(|((kind, time), name)| -> Box<dyn Worker> {
-            let points = SIZES.map(|d| Point {
-                d,
-                t_s: time(d as f64),
-                reps: 3,
-                ci_s: 0.0,
-            });
+    let workers = DEVICES[shared.rank()].into_iter().zip(["first", "second"]).map(
+        |((kind, time), name)| -> Box<dyn Worker> {
+            let points = SIZES.map(|d| Point { d, t_s: time(d as f64), reps: 3, ci_s: 0.0 });
             let model = PiecewiseFpm::from_points(points.into()).unwrap();
-            RecordedWorker::new(name, kind, model, BLOCK as u64)
-                .unwrap()
-                .into()
-        });
+            RecordedWorker::new(name, kind, model, BLOCK as u64).unwrap().into()
+        },
+    );
     let team = DeviceTeam::new(workers.collect()).unwrap();
     let mut session = Session::of_team(Arc::clone(shared), team);
     let messages =
@@ -101,10 +84,7 @@ impl Director for MadeUpChanges<'_> {
 
     fn decide(&mut self, at: &StepTimes<'_>) -> Result<Directive, Error> {
         let changing_s = if at.changing_s > 0.0 { CHANGE_S } else { 0.0 };
-        self.0.decide(&StepTimes {
-            changing_s,
-            ..at.clone()
-        })
+        self.0.decide(&StepTimes { changing_s, ..at.clone() })
     }
 
     fn note_refusal(&mut self, reason: &Error) {
@@ -116,13 +96,9 @@ impl Director for MadeUpChanges<'_> {
 fn record(session: &mut Session, plan: Plan) -> RunRecord {
     let comm = Arc::clone(session.comm());
     let mut case: Case = Case::new(comm.as_ref(), plan.clone(), integers);
-    let settings = LearningSettings {
-        keeps_record: true,
-        ..LearningSettings::default()
-    };
+    let settings = LearningSettings { keeps_record: true, ..LearningSettings::default() };
     let mut director = MadeUpChanges(LearningDirector::new(&plan, settings).unwrap());
-    case.multiply_directed(session, Scalars::UPDATE, &mut director)
-        .unwrap();
+    case.multiply_directed(session, Scalars::UPDATE, &mut director).unwrap();
     let (_, record) = director.0.finish(0.0);
     record.unwrap()
 }
@@ -140,13 +116,9 @@ fn describe(mut plan: Value) -> Value {
 }
 
 fn plan(session: &mut Session, k: usize, strategy: Strategy, split: Split) -> Plan {
-    let problem = Problem::new(320, 288, k, BLOCK)
-        .and_then(|problem| problem.with_panel(BLOCK))
-        .unwrap();
-    let config = BalanceConfig {
-        strategy,
-        ..BalanceConfig::default()
-    };
+    let problem =
+        Problem::new(320, 288, k, BLOCK).and_then(|problem| problem.with_panel(BLOCK)).unwrap();
+    let config = BalanceConfig { strategy, ..BalanceConfig::default() };
     session.plan(problem.with_split(split), &config).unwrap()
 }
 
@@ -174,9 +146,8 @@ fn list_decisions(session: &mut Session) -> Vec<Value> {
     .map(|(name, plan)| {
         let record = serde_json::to_value(record(session, plan)).unwrap();
         let decisions = record["decisions"].as_array().unwrap().iter();
-        let decisions: Vec<Value> = decisions
-            .map(|of| json!([of["step"], of["directive"], of["is_refused"]]))
-            .collect();
+        let decisions: Vec<Value> =
+            decisions.map(|of| json!([of["step"], of["directive"], of["is_refused"]])).collect();
         json!({"run": name, "decisions": decisions})
     })
     .collect()

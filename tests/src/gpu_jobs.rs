@@ -97,11 +97,7 @@ pub fn unknown_codes(control: &Control) -> usize {
         }
         let place = format!("call {number}, {failed}");
         assert_clean(Some(control), &place);
-        let library = if failed.starts_with("cublas") {
-            "cuBLAS"
-        } else {
-            "CUDA"
-        };
+        let library = if failed.starts_with("cublas") { "cuBLAS" } else { "CUDA" };
         blas += usize::from(library == "cuBLAS");
         match outcome {
             Ok(found) => case.assert_exact(&found, &place),

@@ -22,9 +22,7 @@ pub const HANGS_WHOLE: Duration = Duration::from_secs(3600);
 pub const SOON: Duration = Duration::from_secs(10);
 
 /// Marks of text that Rust prints for programmers, and that no message has.
-const DEBUG_MARKS: [&str; 8] = [
-    "Some(", "None", "Ok(", "Err(", "::", " { ", "Errno", "Code(",
-];
+const DEBUG_MARKS: [&str; 8] = ["Some(", "None", "Ok(", "Err(", "::", " { ", "Errno", "Code("];
 
 /// Checks that the messages of our programs are for their users.
 ///
@@ -32,9 +30,7 @@ const DEBUG_MARKS: [&str; 8] = [
 /// When one has the text that Rust prints for programmers.
 fn check_messages(stderr: &str, what: &str) {
     for line in stderr.lines() {
-        let message = line
-            .strip_prefix("isochron: ")
-            .or_else(|| line.strip_prefix("error: "));
+        let message = line.strip_prefix("isochron: ").or_else(|| line.strip_prefix("error: "));
         let found = message.and_then(|text| DEBUG_MARKS.iter().find(|mark| text.contains(**mark)));
         if let Some(mark) = found {
             panic!("{what}: {mark:?} in a message to the user: {line}");
@@ -64,13 +60,7 @@ pub fn libraries() -> [Mpi; 2] {
     ["openmpi", "mpich"].map(|name| {
         let [mpirun, isochron, cases, stencil] = ["MPIRUN", "BIN", "CASES", "STENCIL"]
             .map(|what| variable(&format!("ISOCHRON_{what}_{}", name.to_uppercase())));
-        Mpi {
-            name,
-            mpirun,
-            isochron,
-            cases,
-            stencil,
-        }
+        Mpi { name, mpirun, isochron, cases, stencil }
     })
 }
 
@@ -165,15 +155,9 @@ impl Mpi {
             command.args(["--oversubscribe", "--bind-to", "none"]);
             // What it chooses on one host by itself, after other transports were tried for a while.
             command.env("OMPI_MCA_pml", "ob1");
-            command
-                .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
-                .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+            command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
         }
-        command
-            .arg("-n")
-            .arg(ranks.to_string())
-            .arg(program)
-            .args(arguments);
+        command.arg("-n").arg(ranks.to_string()).arg(program).args(arguments);
         command
     }
 
@@ -228,19 +212,12 @@ pub struct Outcome {
 /// Formats the output as the program wrote it, the messages of its ranks last: logs are read, and cut, from their ends.
 impl fmt::Debug for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            status,
-            stdout,
-            stderr,
-        } = self;
+        let Self { status, stdout, stderr } = self;
         match status {
             Some(status) => writeln!(f, "it ended with status {status}")?,
             None => writeln!(f, "a signal ended it")?,
         }
-        write!(
-            f,
-            "--- standard output\n{stdout}\n--- standard error\n{stderr}"
-        )
+        write!(f, "--- standard output\n{stdout}\n--- standard error\n{stderr}")
     }
 }
 
@@ -300,9 +277,7 @@ impl Running {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0);
-        let mut child = command
-            .spawn()
-            .unwrap_or_else(|error| panic!("{what}: {error}"));
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("{what}: {error}"));
         Self {
             stdout: Captured::read(child.stdout.take().expect("captured")),
             stderr: Captured::read(child.stderr.take().expect("captured")),
@@ -355,11 +330,7 @@ impl Running {
             }
             if start.elapsed() > limit {
                 self.kill_group();
-                panic!(
-                    "{} hangs: no end after {limit:?}: {}",
-                    self.what,
-                    self.stderr.text()
-                );
+                panic!("{} hangs: no end after {limit:?}: {}", self.what, self.stderr.text());
             }
             pause();
         };
@@ -408,10 +379,7 @@ impl Captured {
         let reader = std::thread::spawn(move || {
             let mut part = [0; 4096];
             while let Ok(count @ 1..) = pipe.read(&mut part) {
-                shared
-                    .lock()
-                    .expect("no panic")
-                    .extend_from_slice(&part[..count]);
+                shared.lock().expect("no panic").extend_from_slice(&part[..count]);
             }
         });
         Self { bytes, reader }

@@ -25,32 +25,17 @@ use crate::parts::make;
 pub(crate) fn leave_to_run(plan: Plan, force_every: u64) -> Plan {
     let mut parts = Vec::new();
     for node in 0..plan.n_ranks() {
-        let part = AdaptivePart {
-            node,
-            ..AdaptivePart::default()
-        };
+        let part = AdaptivePart { node, ..AdaptivePart::default() };
         parts.resize(parts.len() + plan.slices(node).len(), part);
     }
-    let config = Tuning {
-        force_every,
-        ..Tuning::default()
-    };
-    plan.with_look(Some(FirstLook {
-        config,
-        parts,
-        ..FirstLook::default()
-    }))
+    let config = Tuning { force_every, ..Tuning::default() };
+    plan.with_look(Some(FirstLook { config, parts, ..FirstLook::default() }))
 }
 
 /// Names the devices of each rank, and its host.
 pub(crate) fn name_devices(plan: &Plan) -> Plan {
     let mut document = serde_json::to_value(plan).unwrap();
-    for (rank, node) in document["nodes"]
-        .as_array_mut()
-        .unwrap()
-        .iter_mut()
-        .enumerate()
-    {
+    for (rank, node) in document["nodes"].as_array_mut().unwrap().iter_mut().enumerate() {
         node["host"] = format!("host{rank}").into();
         node["devices"][0]["name"] = "first".into();
         node["devices"][1]["name"] = "second".into();
@@ -148,9 +133,7 @@ fn learn_row<T: Element>(session: &mut Session, levels: [usize; 7], is_made_up: 
     let problem = problem.with_element(T::TYPE).with_ops(OPS[ops]);
     let plan = match division {
         4 => plan_along_k(comm, problem),
-        layout => plan_on_nth(comm, problem, layout)
-            .with_k_parts(K_PARTS[k_parts])
-            .unwrap(),
+        layout => plan_on_nth(comm, problem, layout).with_k_parts(K_PARTS[k_parts]).unwrap(),
     };
     let plan = leave_to_run(plan.with_lookahead(LOOKAHEADS[ahead]), EVERY[every] as u64);
     let after_decision = plan
@@ -172,34 +155,23 @@ fn learn_row<T: Element>(session: &mut Session, levels: [usize; 7], is_made_up: 
 
 /// A model by which each unit takes `unit_s` seconds.
 fn model(unit_s: f64) -> PiecewiseFpm {
-    let points = [1, 1000].map(|d| Point {
-        d,
-        t_s: d as f64 * unit_s,
-        reps: 3,
-        ci_s: 0.0,
-    });
+    let points = [1, 1000].map(|d| Point { d, t_s: d as f64 * unit_s, reps: 3, ci_s: 0.0 });
     PiecewiseFpm::from_points(points.into()).unwrap()
 }
 
 fn team_of(workers: usize) -> DeviceTeam {
-    let points = |unit_s| Pace::Points {
-        name: "linear.points".to_owned(),
-        model: model(unit_s),
-        block: 4,
-    };
+    let points =
+        |unit_s| Pace::Points { name: "linear.points".to_owned(), model: model(unit_s), block: 4 };
     let paces = match workers {
         0 => return team(),
         MADE_UP => return made_up_team(),
         1 => [Pace::Slowdown(2.0), Pace::Slowdown(4.0)],
         _ => [points(1e-8), points(3e-8)],
     };
-    let paced = ["first", "second"]
-        .into_iter()
-        .zip(paces)
-        .map(|(name, pace)| {
-            let worker: Box<dyn Worker> = PacedWorker::new(cpu(name), pace).unwrap().into();
-            worker
-        });
+    let paced = ["first", "second"].into_iter().zip(paces).map(|(name, pace)| {
+        let worker: Box<dyn Worker> = PacedWorker::new(cpu(name), pace).unwrap().into();
+        worker
+    });
     DeviceTeam::new(paced.collect()).unwrap()
 }
 
@@ -208,9 +180,7 @@ pub fn recorded_devices(shared: &Arc<dyn Comm>) -> usize {
     let comm = shared.as_ref();
     let unit_s = 1e-3 * (1 + comm.rank()) as f64;
     let workers = [unit_s, 2.0 * unit_s].map(|unit_s| -> Box<dyn Worker> {
-        RecordedWorker::new("recorded", DeviceKind::Cpu, model(unit_s), 4)
-            .unwrap()
-            .into()
+        RecordedWorker::new("recorded", DeviceKind::Cpu, model(unit_s), 4).unwrap().into()
     });
     let team = DeviceTeam::new(workers.into()).unwrap();
     let mut session = Session::of_team(Arc::clone(shared), team);

@@ -31,20 +31,12 @@ pub(crate) fn start_session(shared: &Arc<dyn Comm>, folder: &Path) -> Session {
     let devices = [("first", 1e-5), ("second", 2e-5)].map(|(name, block_s)| {
         let points = format!("# block: 4\n1 {block_s} 1 0\n1000 {} 1 0\n", 1e3 * block_s);
         let file = format!("{name}.points");
-        write(
-            comm,
-            &folder.join(&file),
-            (comm.rank() == 0).then_some(points),
-        );
+        write(comm, &folder.join(&file), (comm.rank() == 0).then_some(points));
         format!("[[node.device]]\nname = \"{name}\"\ncores = 1\npoints = \"{file}\"\n")
     });
     let devices = devices.concat();
     let nodes = format!("[[node]]\n{devices}").repeat(comm.size());
-    write(
-        comm,
-        &path,
-        (comm.rank() == 0).then(|| format!("schema = 1\n{nodes}")),
-    );
+    write(comm, &path, (comm.rank() == 0).then(|| format!("schema = 1\n{nodes}")));
     Session::builder()
         .platform_file(path)
         .blas(BlasChoice::Embedded)
@@ -56,21 +48,11 @@ pub(crate) fn start_session(shared: &Arc<dyn Comm>, folder: &Path) -> Session {
 fn config() -> BalanceConfig {
     let default = BalanceConfig::default();
     assert_eq!(default.strategy, Strategy::Adaptive);
-    BalanceConfig {
-        adaptive: Tuning {
-            force_every: 2,
-            ..default.adaptive
-        },
-        ..default
-    }
+    BalanceConfig { adaptive: Tuning { force_every: 2, ..default.adaptive }, ..default }
 }
 
 fn problem(split: Split) -> Problem {
-    Problem::new(61, 59, 167, 4)
-        .unwrap()
-        .with_panel(5)
-        .unwrap()
-        .with_split(split)
+    Problem::new(61, 59, 167, 4).unwrap().with_panel(5).unwrap().with_split(split)
 }
 
 /// Multiplies whole numbers as planned.
@@ -127,10 +109,7 @@ fn plan_and_learn(session: &mut Session, (split, k_parts): (Split, usize)) -> Pl
         assert!(learnt.notices.is_empty(), "{:?}", learnt.notices);
         assert!(learnt.devices.iter().any(|device| device.model.is_some()));
     }
-    assert!(
-        may_stay(comm, &plan) || !execution.changes.is_empty(),
-        "{split}"
-    );
+    assert!(may_stay(comm, &plan) || !execution.changes.is_empty(), "{split}");
     assert!(execution.record.is_none());
     plan
 }
@@ -164,10 +143,7 @@ fn kept_plans(session: &mut Session, plan: &Plan, folder: &Path) -> usize {
 
 /// Returns the record of a run on the head rank, as a document.
 fn record_run(session: &mut Session, of: ProductOf<'_>) -> (Option<Value>, Execution) {
-    let runs = RunConfig {
-        keeps_record: true,
-        ..RunConfig::default()
-    };
+    let runs = RunConfig { keeps_record: true, ..RunConfig::default() };
     let execution = run_exactly(session, of, runs);
     let record = execution.record.as_ref();
     let document = record.map(|record| serde_json::to_value(record).unwrap());
@@ -176,12 +152,7 @@ fn record_run(session: &mut Session, of: ProductOf<'_>) -> (Option<Value>, Execu
 
 /// The decisions of a record, without the times that led to them.
 fn list_directives(record: &Value) -> Vec<&Value> {
-    record["decisions"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|decision| &decision["directive"])
-        .collect()
+    record["decisions"].as_array().unwrap().iter().map(|decision| &decision["directive"]).collect()
 }
 
 /// A record repeats its run: the same changes at the same steps, whatever the times.
@@ -200,11 +171,7 @@ fn replays(session: &mut Session, coverage: Coverage, plans: &[Plan], folder: &P
         let record = RunRecord::load(comm, &path).unwrap();
         let (repeated, again) = record_run(session, record.into());
         let [steps, steps_again] = [&first, &again].map(|execution| {
-            execution
-                .changes
-                .iter()
-                .map(|change| (change.step, change.bytes))
-                .collect::<Vec<_>>()
+            execution.changes.iter().map(|change| (change.step, change.bytes)).collect::<Vec<_>>()
         });
         assert!(may_stay(comm, plan) || !steps.is_empty());
         assert_eq!(steps, steps_again);
@@ -229,18 +196,9 @@ fn first_decision(record: &mut Value) -> &mut Value {
 
 /// Changes that are refused when a record is read or taken over, with a part of the refusal.
 const REFUSED: [(Tamper, &str); 7] = [
-    (
-        |record| record["schema"] = json!(9),
-        "it is of version 9, not 1",
-    ),
-    (
-        |record| *record = json!({"schema": 1}),
-        "no record of a run",
-    ),
-    (
-        |record| record["plan"]["look"] = Value::Null,
-        "leaves nothing to the run",
-    ),
+    (|record| record["schema"] = json!(9), "it is of version 9, not 1"),
+    (|record| *record = json!({"schema": 1}), "no record of a run"),
+    (|record| record["plan"]["look"] = Value::Null, "leaves nothing to the run"),
     (
         |record| first_decision(record)["ranks"] = json!([]),
         "times of its decision 0 are not those of its devices",
@@ -261,14 +219,8 @@ const REFUSED: [(Tamper, &str); 7] = [
 
 /// Changes that are refused in the run, with a part of the refusal.
 const DIFFERENT: [(Tamper, &str); 4] = [
-    (
-        |record| record["decisions"] = json!([]),
-        "it has no decision on step",
-    ),
-    (
-        |record| first_decision(record)["step"] = json!(1),
-        "it has no decision on step",
-    ),
+    (|record| record["decisions"] = json!([]), "it has no decision on step"),
+    (|record| first_decision(record)["step"] = json!(1), "it has no decision on step"),
     (
         |record| first_decision(record)["directive"]["steps"] = json!(77),
         "its times lead to another decision on step",
@@ -328,8 +280,5 @@ fn refuse_run(session: &mut Session, path: &Path) -> String {
     let mut product = session.prepare(record, RunConfig::default()).unwrap();
     let mut case: Case = Case::new(comm, product.plan().clone(), integers);
     let factors = Factors::of(&case.a, &case.b);
-    product
-        .run(session, SCALARS, factors, &mut case.c)
-        .unwrap_err()
-        .to_string()
+    product.run(session, SCALARS, factors, &mut case.c).unwrap_err().to_string()
 }

@@ -60,13 +60,8 @@ fn part_of(plan: &Plan, assignment: &Assignment, rank: usize) -> isochron::matri
     let problem = plan.problem();
     match plan.division().shares() {
         Some(_) => plan.computed(rank),
-        None => Spread::on_layout(
-            problem.m(),
-            problem.n(),
-            problem.block(),
-            &assignment.layout,
-        )
-        .part(rank),
+        None => Spread::on_layout(problem.m(), problem.n(), problem.block(), &assignment.layout)
+            .part(rank),
     }
 }
 
@@ -79,19 +74,12 @@ fn make_step(
     time: ElementTime,
 ) -> SeenStep {
     let rows = part_of(plan, assignment, rank).rows;
-    let samples = assignment.slices[rank]
-        .iter()
-        .enumerate()
-        .map(|(device, &cols)| {
-            let noise = [0.99, 1.01, 1.0, 1.005, 0.995][(3 * step + 2 * rank + device) % 5];
-            let seconds = (rows * cols) as f64 * time(step, rank, device) * noise;
-            Sample::measured(cols as u64, seconds, 1, 0.0)
-        });
-    SeenStep {
-        k: plan.panel(),
-        rows,
-        samples: samples.collect(),
-    }
+    let samples = assignment.slices[rank].iter().enumerate().map(|(device, &cols)| {
+        let noise = [0.99, 1.01, 1.0, 1.005, 0.995][(3 * step + 2 * rank + device) % 5];
+        let seconds = (rows * cols) as f64 * time(step, rank, device) * noise;
+        Sample::measured(cols as u64, seconds, 1, 0.0)
+    });
+    SeenStep { k: plan.panel(), rows, samples: samples.collect() }
 }
 
 /// Runs all steps as a multiplication does: a decision is taken the lookahead before its step, and knows the steps
@@ -112,9 +100,7 @@ fn run(
         assignments.resize(undecided, now.clone());
         let done = seen..undecided - lookahead;
         let ranks = (0..plan.n_ranks()).map(|rank| {
-            done.clone()
-                .map(|step| make_step(plan, &assignments[step], step, rank, time))
-                .collect()
+            done.clone().map(|step| make_step(plan, &assignments[step], step, rank, time)).collect()
         });
         let directive = director.decide(&StepTimes {
             step: undecided,
@@ -139,11 +125,7 @@ fn run(
     assignments.resize(steps, now);
     director.check_repeated()?;
     let (learnt, record) = director.finish(changes as f64 * CHANGE_S);
-    Ok(MadeUpRun {
-        assignments,
-        learnt,
-        record,
-    })
+    Ok(MadeUpRun { assignments, learnt, record })
 }
 
 fn learn(plan: &Plan, time: ElementTime) -> MadeUpRun {
@@ -155,24 +137,17 @@ impl MadeUpRun {
     fn fractions(&self, plan: &Plan, step: usize) -> Vec<f64> {
         let all = (plan.problem().m() * plan.problem().n()) as f64;
         let ranks = 0..plan.n_ranks();
-        ranks
-            .map(|rank| part_of(plan, &self.assignments[step], rank).len() as f64 / all)
-            .collect()
+        ranks.map(|rank| part_of(plan, &self.assignments[step], rank).len() as f64 / all).collect()
     }
 
     /// Returns the fraction of its rank's columns that each rank's first device has at the end.
     fn first_slices(&self) -> Vec<f64> {
         let slices = self.assignments.last().unwrap().slices.iter();
-        slices
-            .map(|slices| slices[0] as f64 / slices.iter().sum::<usize>() as f64)
-            .collect()
+        slices.map(|slices| slices[0] as f64 / slices.iter().sum::<usize>() as f64).collect()
     }
 
     fn count_layouts(&self) -> usize {
-        self.assignments
-            .windows(2)
-            .filter(|pair| pair[0].layout != pair[1].layout)
-            .count()
+        self.assignments.windows(2).filter(|pair| pair[0].layout != pair[1].layout).count()
     }
 }
 
@@ -225,10 +200,7 @@ fn a_node_that_becomes_slow_is_named_and_gets_less() {
     let drifts = &run.learnt.drifts;
     assert_eq!(drifts.len(), 2, "both devices of the node: {drifts:?}");
     for (drift, name) in drifts.iter().zip(["first", "second"]) {
-        assert_eq!(
-            (drift.rank, &*drift.device, &*drift.host),
-            (2, name, "host2")
-        );
+        assert_eq!((drift.rank, &*drift.device, &*drift.host), (2, name, "host2"));
         assert!((200..=202).contains(&drift.step), "{drift:?}");
         assert!((drift.factor / 4.0 - 1.0).abs() < 0.2, "{drift:?}");
     }
@@ -255,18 +227,12 @@ fn along_k_the_columns_of_each_rank_move_alone() {
     let slices = vec![vec![320; 2]; 3];
     let plan = Plan::along_k(problem.with_panel(16).unwrap(), vec![100; 3], &slices).unwrap();
     let plan = leave_to_run(plan, 0);
-    let run = learn(&plan, |_, rank, device| {
-        [[9.0, 3.0], [2.0, 2.0], [1.0, 4.0]][rank][device] * NS
-    });
+    let run =
+        learn(&plan, |_, rank, device| [[9.0, 3.0], [2.0, 2.0], [1.0, 4.0]][rank][device] * NS);
     assert_eq!(run.count_layouts(), 0);
     assert_near(&run.first_slices(), &[0.25, 0.5, 0.8], 0.03);
     let of_ranks = run.learnt.changes.iter().map(|change| change.rank);
-    assert!(
-        of_ranks
-            .clone()
-            .all(|rank| rank == Some(0) || rank == Some(2)),
-        "{of_ranks:?}"
-    );
+    assert!(of_ranks.clone().all(|rank| rank == Some(0) || rank == Some(2)), "{of_ranks:?}");
 }
 
 #[test]
@@ -276,10 +242,7 @@ fn a_narrower_step_is_no_measurement() {
     let now = plan.assignment();
     let ranks = (0..2).map(|rank| {
         let step = make_step(&plan, &now, 0, rank, |_, rank, _| (1 + rank) as f64 * NS);
-        vec![SeenStep {
-            k: plan.panel() - 1,
-            ..step
-        }]
+        vec![SeenStep { k: plan.panel() - 1, ..step }]
     });
     let at = StepTimes {
         step: 3,
@@ -319,11 +282,7 @@ fn a_step_of_a_thousand_times_its_time_hardly_changes_the_division() {
     ];
     for time in disturbed {
         let run = learn(&plan, time);
-        assert_near(
-            &run.fractions(&plan, 399),
-            &alone.fractions(&plan, 399),
-            0.03,
-        );
+        assert_near(&run.fractions(&plan, 399), &alone.fractions(&plan, 399), 0.03);
         assert_near(&run.first_slices(), &alone.first_slices(), 0.03);
     }
 }
@@ -355,11 +314,7 @@ fn nothing_is_learnt_from_times_that_are_none() {
     ];
     for time in bad {
         let run = learn(&plan, time);
-        assert_near(
-            &run.fractions(&plan, 399),
-            &alone.fractions(&plan, 399),
-            0.02,
-        );
+        assert_near(&run.fractions(&plan, 399), &alone.fractions(&plan, 399), 0.02);
         assert_eq!(run.learnt.notices.len(), 1, "{:?}", run.learnt.notices);
         assert!(run.learnt.drifts.is_empty(), "{:?}", run.learnt.drifts);
         let notice = &run.learnt.notices[0];
@@ -369,17 +324,11 @@ fn nothing_is_learnt_from_times_that_are_none() {
 }
 
 fn keep() -> LearningSettings {
-    LearningSettings {
-        keeps_record: true,
-        ..LearningSettings::default()
-    }
+    LearningSettings { keeps_record: true, ..LearningSettings::default() }
 }
 
 fn repeat(record: &RunRecord) -> LearningSettings {
-    LearningSettings {
-        replay: Some(record.clone()),
-        ..keep()
-    }
+    LearningSettings { replay: Some(record.clone()), ..keep() }
 }
 
 #[test]
@@ -417,15 +366,10 @@ fn a_replay_that_lacks_memory_names_it_and_no_other_decision() {
     assert!(layouts > 0);
     // The first change of C is followed by other decisions; the last one may be followed by none.
     for refused in [0, first.learnt.changes.len() - 1] {
-        let refusal = run(
-            &plan,
-            repeat(first.record.as_ref().unwrap()),
-            time,
-            Some(refused),
-        )
-        .err()
-        .map(|error| error.to_string())
-        .unwrap();
+        let refusal = run(&plan, repeat(first.record.as_ref().unwrap()), time, Some(refused))
+            .err()
+            .map(|error| error.to_string())
+            .unwrap();
         assert!(refusal.contains("no memory is left"), "{refusal}");
     }
 }

@@ -122,27 +122,15 @@ pub fn redistribution(comm: &dyn Comm) -> usize {
         for (i, to) in make_spreads(rows, cols, n).iter().enumerate() {
             for (j, straight) in make_spreads(rows, cols, n).iter().enumerate() {
                 let transposed = (i + j) % 2 == 1;
-                let from = if transposed {
-                    &make_spreads(cols, rows, n)[j]
-                } else {
-                    straight
-                };
+                let from = if transposed { &make_spreads(cols, rows, n)[j] } else { straight };
                 let by_rows = [i % 3 == 0, (i + j) % 3 == 1];
                 let source = Local::filled(from, rank, by_rows[0], |row, col| {
-                    if transposed {
-                        number(col, row)
-                    } else {
-                        number(row, col)
-                    }
+                    if transposed { number(col, row) } else { number(row, col) }
                 });
                 let mut target = Local::new(to, rank, by_rows[1]);
                 let config = RedistributeConfig {
                     transposed,
-                    map: if j == 2 {
-                        Some(|value: i64| -value)
-                    } else {
-                        None
-                    },
+                    map: if j == 2 { Some(|value: i64| -value) } else { None },
                     limit_bytes,
                 };
                 let (source, memory) = (source.stored(), target.stored_mut());
@@ -152,11 +140,7 @@ pub fn redistribution(comm: &dyn Comm) -> usize {
                     _ => number(row, col),
                 });
                 assert_eq!(target.data, expected.data, "{i} from {j} on rank {rank}");
-                let turned = if transposed {
-                    from.transposed()
-                } else {
-                    from.clone()
-                };
+                let turned = if transposed { from.transposed() } else { from.clone() };
                 assert_eq!(moved.bytes, 8 * volume(&turned, to)[rank]);
                 assert!(moved.messages as usize >= usize::from(moved.bytes > 0));
                 count += 1;
@@ -175,42 +159,26 @@ pub fn prepared(comm: &dyn Comm) -> usize {
         let transposed = index % 2 == 1;
         let (rows, cols) = if transposed { (37, 23) } else { (23, 37) };
         let from = &make_spreads(rows, cols, n)[(index + 1) % 6];
-        let config = RedistributeConfig {
-            transposed,
-            limit_bytes: 1000,
-            ..Default::default()
-        };
+        let config = RedistributeConfig { transposed, limit_bytes: 1000, ..Default::default() };
         let order = [Order::Columns, Order::Rows][index % 3 % 2];
         let by_rows = order == Order::Rows;
         let mut moves = Redistribution::prepare(comm, from, to, order, &config).unwrap();
         let kept = moves.message_bytes();
         for run in 0..3 {
             let source = Local::filled(from, rank, run == 1, |row, col| {
-                if transposed {
-                    number(col, row) + run
-                } else {
-                    number(row, col) + run
-                }
+                if transposed { number(col, row) + run } else { number(row, col) + run }
             });
             let mut target = Local::new(to, rank, by_rows);
-            let moved = moves
-                .run(comm, source.stored(), target.stored_mut())
-                .unwrap();
+            let moved = moves.run(comm, source.stored(), target.stored_mut()).unwrap();
             let expected = Local::filled(to, rank, by_rows, |row, col| number(row, col) + run);
-            assert_eq!(
-                target.data, expected.data,
-                "run {run} to {index} on rank {rank}"
-            );
+            assert_eq!(target.data, expected.data, "run {run} to {index} on rank {rank}");
             assert_eq!(moves.message_bytes(), kept);
             assert!(kept > 0 || moved.bytes == 0);
         }
         // One rank alone has memory of another order, and its target stays as it was.
         let source = Local::filled(from, rank, false, number);
         let mut target = Local::new(to, rank, by_rows != (rank + 1 == n));
-        let text = moves
-            .run(comm, source.stored(), target.stored_mut())
-            .unwrap_err()
-            .to_string();
+        let text = moves.run(comm, source.stored(), target.stored_mut()).unwrap_err().to_string();
         let words = match order {
             Order::Rows => "row-major was prepared",
             Order::Columns => "column-major was prepared",
@@ -230,10 +198,7 @@ pub fn conjugated(comm: &dyn Comm) -> usize {
     let (rows, cols) = from.local_shape(rank);
     let mut source = vec![Complex32::default(); rows * cols];
     let local = StoredMut::by_rows(&mut source, cols.max(1));
-    from.fill(rank, local, |row, col| {
-        Complex32::new(row as f32, col as f32 + 0.5)
-    })
-    .unwrap();
+    from.fill(rank, local, |row, col| Complex32::new(row as f32, col as f32 + 0.5)).unwrap();
     let (rows, local_cols) = to.local_shape(rank);
     let mut target = vec![Complex32::default(); rows * local_cols];
     let config = RedistributeConfig {
@@ -261,10 +226,7 @@ pub fn embedded(shared: &Arc<dyn Comm>) -> usize {
     let problem = Problem::new(31, 29, 37, 4).unwrap();
     let [at, b, c] = [
         ([1, 0, 37, 31, 3, 5, 0, 0, 37], ProcessGrid::by_rows(p, q)),
-        (
-            [1, 0, 37, 29, 4, 4, 0, 0, 37],
-            ProcessGrid::by_columns(p, q),
-        ),
+        ([1, 0, 37, 29, 4, 4, 0, 0, 37], ProcessGrid::by_columns(p, q)),
         ([1, 0, 40, 33, 2, 7, 0, 0, 40], ProcessGrid::by_rows(q, p)),
     ]
     .map(|(descriptor, grid)| {
@@ -272,25 +234,17 @@ pub fn embedded(shared: &Arc<dyn Comm>) -> usize {
         Spread::block_cyclic(&matrix, grid, n).unwrap()
     });
     let c = c.sub(6..37, 2..31).unwrap();
-    let (a_of, b_of) = (
-        Generator::Integers { seed: 1 },
-        Generator::Integers { seed: 2 },
-    );
+    let (a_of, b_of) = (Generator::Integers { seed: 1 }, Generator::Integers { seed: 2 });
     let (rows, cols) = at.local_shape(rank);
     let mut a_local = vec![f64::NAN; rows * cols];
     let local = StoredMut::by_rows(&mut a_local, cols);
-    at.fill(rank, local, |row, col| a_of.element(col, row))
-        .unwrap();
+    at.fill(rank, local, |row, col| a_of.element(col, row)).unwrap();
     let (rows, cols) = b.local_shape(rank);
     let mut b_local = vec![f64::NAN; rows * cols];
     let local = StoredMut::by_columns(&mut b_local, rows);
-    b.fill(rank, local, |row, col| b_of.element(row, col))
-        .unwrap();
+    b.fill(rank, local, |row, col| b_of.element(row, col)).unwrap();
     for plan in plans_on_all(comm, problem) {
-        let turned = RedistributeConfig {
-            transposed: true,
-            ..Default::default()
-        };
+        let turned = RedistributeConfig { transposed: true, ..Default::default() };
         let a_source = Stored::by_rows(&a_local, at.local_shape(rank).1);
         let b_source = Stored::by_columns(&b_local, b.local_shape(rank).0);
         let (a, _) = Matrix::from_spread(comm, &at, a_source, plan.a(), &turned).unwrap();
@@ -299,14 +253,7 @@ pub fn embedded(shared: &Arc<dyn Comm>) -> usize {
         let mut session = open(shared);
         let mut product = session.prepare(&plan, RunConfig::default()).unwrap();
         let mut planned_c = Matrix::zeros(plan.c(), rank).unwrap();
-        product
-            .run(
-                &mut session,
-                scale(1.0, 0.0),
-                Factors::of(&a, &b),
-                &mut planned_c,
-            )
-            .unwrap();
+        product.run(&mut session, scale(1.0, 0.0), Factors::of(&a, &b), &mut planned_c).unwrap();
         let (rows, cols) = c.local_shape(rank);
         let mut found = vec![-1.0; rows * cols];
         let target = StoredMut::by_rows(&mut found, cols);
@@ -314,9 +261,7 @@ pub fn embedded(shared: &Arc<dyn Comm>) -> usize {
         let mut wanted = vec![-1.0; rows * cols];
         let local = StoredMut::by_rows(&mut wanted, cols);
         c.fill(rank, local, |row, col| {
-            (0..37)
-                .map(|l| a_of.element::<f64>(row, l) * b_of.element::<f64>(l, col))
-                .sum()
+            (0..37).map(|l| a_of.element::<f64>(row, l) * b_of.element::<f64>(l, col)).sum()
         })
         .unwrap();
         assert_eq!(found, wanted);
@@ -354,16 +299,10 @@ pub fn refused(comm: &dyn Comm) -> usize {
     let text = refuse(comm, [&first, &end], usize::from(rank == last), 999);
     assert!(text.contains("local memory of 23 elements"), "{text}");
     let text = refuse(comm, [&first, &first.transposed()], 0, 999);
-    assert!(
-        text.contains("4×6 matrix cannot be moved to a spread of 6×4"),
-        "{text}"
-    );
+    assert!(text.contains("4×6 matrix cannot be moved to a spread of 6×4"), "{text}");
     let more = Spread::on_one(4, 6, 0, n + 1).unwrap();
     let text = refuse(comm, [&more, &more], 0, 999);
-    assert!(
-        text.contains(&format!("spread over {} ranks", n + 1)),
-        "{text}"
-    );
+    assert!(text.contains(&format!("spread over {} ranks", n + 1)), "{text}");
     if n > 1 {
         let limit_bytes = 99 + usize::from(rank == last);
         let text = refuse(comm, [&first, &first], 0, limit_bytes);
@@ -372,10 +311,7 @@ pub fn refused(comm: &dyn Comm) -> usize {
         }
         let own = Spread::on_one(4, 6, rank, n).unwrap();
         let text = refuse(comm, [&first, &own], 0, 99);
-        for part in [
-            "redistributing: target is a distribution of 4×6",
-            "on rank 1",
-        ] {
+        for part in ["redistributing: target is a distribution of 4×6", "on rank 1"] {
             assert!(text.contains(part), "{part}: {text}");
         }
     }
@@ -388,13 +324,8 @@ fn refuse(comm: &dyn Comm, [from, to]: [&Spread; 2], short: usize, limit_bytes: 
     let (rows, cols) = to.local_shape(comm.rank());
     let mut target = vec![0; (rows * cols).saturating_sub(short)];
     let memory = StoredMut::by_columns(&mut target, rows.max(1));
-    let config = RedistributeConfig {
-        limit_bytes,
-        ..Default::default()
-    };
-    redistribute(comm, from, source.stored(), to, memory, &config)
-        .unwrap_err()
-        .to_string()
+    let config = RedistributeConfig { limit_bytes, ..Default::default() };
+    redistribute(comm, from, source.stored(), to, memory, &config).unwrap_err().to_string()
 }
 
 /// Reads and writes `.npy` files. If all ranks see the same file, each reads and writes its part and nothing is sent.
@@ -426,14 +357,8 @@ pub fn separate_files(comm: &dyn Comm, folder: &Path) -> usize {
     let names = std::fs::read_dir(".").unwrap().count();
     assert_eq!(names, usize::from(rank == 0), "nothing else is left behind");
     let [both_ways, by_head] = [shared[0].clone(), folder.join("rank-0/by-columns.npy")];
-    assert_eq!(
-        std::fs::read(both_ways).unwrap(),
-        std::fs::read(by_head).unwrap()
-    );
-    assert_eq!(
-        read_same(comm, by_columns, &fourth),
-        bytes_of_others(&fourth)
-    );
+    assert_eq!(std::fs::read(both_ways).unwrap(), std::fs::read(by_head).unwrap());
+    assert_eq!(read_same(comm, by_columns, &fourth), bytes_of_others(&fourth));
 
     // Of the same length and with the same header, but with another element.
     let mut bytes = std::fs::read(&shared[1]).unwrap();
@@ -443,9 +368,8 @@ pub fn separate_files(comm: &dyn Comm, folder: &Path) -> usize {
     comm.barrier().unwrap();
     assert_eq!(read_same(comm, by_rows, &third), bytes_of_others(&third));
     std::env::set_current_dir(before).unwrap();
-    for (number, path) in [&shared[0], &shared[1], &folder.join("rank-0/by-rows.npy")]
-        .into_iter()
-        .enumerate()
+    for (number, path) in
+        [&shared[0], &shared[1], &folder.join("rank-0/by-rows.npy")].into_iter().enumerate()
     {
         let opened = file::open(comm, path).unwrap();
         opened.read::<f64>(comm, third.clone()).unwrap();
@@ -515,20 +439,12 @@ fn failed(error: std::io::Error) -> Error {
 /// Runs collective operations on a communicator that cuts messages into short pieces.
 pub fn short_pieces(comm: &dyn Comm) -> usize {
     let messages: Vec<Vec<u8>> = (0..comm.size())
-        .map(|rank| {
-            (0..1000 + 10 * rank)
-                .map(|i| (i * (rank + 3)) as u8)
-                .collect()
-        })
+        .map(|rank| (0..1000 + 10 * rank).map(|i| (i * (rank + 3)) as u8).collect())
         .collect();
     let all = comm.all_gather(&messages[comm.rank()]).unwrap();
     assert_eq!(all, messages);
     for (root, message) in messages.iter().enumerate() {
-        let mut data = if comm.rank() == root {
-            message.clone()
-        } else {
-            Vec::new()
-        };
+        let mut data = if comm.rank() == root { message.clone() } else { Vec::new() };
         comm.broadcast(root, &mut data).unwrap();
         assert_eq!(data, *message);
     }

@@ -27,17 +27,12 @@ fn make_balancer(comm: &Arc<dyn Comm>, config: &RebalanceConfig) -> Rebalancer {
 
 /// Returns made-up seconds of a rank, of which the last is four times slower, with noise.
 fn make_up_seconds(comm: &dyn Comm, sweep: u64, units: u64) -> f64 {
-    let slower = if comm.rank() + 1 == comm.size() {
-        4.0
-    } else {
-        1.0
-    };
+    let slower = if comm.rank() + 1 == comm.size() { 4.0 } else { 1.0 };
     let mut state = sweep * 1009 + comm.rank() as u64;
     let mut sum = -6.0;
     for _ in 0..12 {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         sum += (state >> 11) as f64 / (1_u64 << 53) as f64;
     }
     units as f64 * UNIT_S * slower * (1.0 + NOISE * sum)
@@ -45,9 +40,7 @@ fn make_up_seconds(comm: &dyn Comm, sweep: u64, units: u64) -> f64 {
 
 fn observe_sweep(comm: &dyn Comm, balancer: &mut Rebalancer, sweep: u64) -> bool {
     let units = balancer.units()[comm.rank()];
-    balancer
-        .observe(make_up_seconds(comm, sweep, units))
-        .unwrap()
+    balancer.observe(make_up_seconds(comm, sweep, units)).unwrap()
 }
 
 /// Returns the elements of this rank's units: unit `u` has `u LEN` and the numbers after it.
@@ -58,10 +51,7 @@ fn list_elements(balancer: &Rebalancer) -> Vec<u64> {
 
 /// Returns a block for each of this rank's units: unit `u` has `u % 4` times its number.
 fn list_blocks(balancer: &Rebalancer) -> Vec<Vec<u64>> {
-    balancer
-        .part()
-        .map(|unit| vec![unit; unit as usize % 4])
-        .collect()
+    balancer.part().map(|unit| vec![unit; unit as usize % 4]).collect()
 }
 
 /// The cost of a move is the same on all ranks, and a loop of 12 sweeps moves where it is known to be small.
@@ -113,10 +103,7 @@ pub fn loops_that_move(comm: &Arc<dyn Comm>) -> usize {
         let apart = UnitMemory::Apart { from, to };
         balancer.migrate_memory(LEN, apart).unwrap();
         rows = next;
-        let within = UnitMemory::Within {
-            memory: &mut plate,
-            first: 0,
-        };
+        let within = UnitMemory::Within { memory: &mut plate, first: 0 };
         balancer.migrate_memory(LEN, within).unwrap();
         balancer.migrate_blocks(&mut blocks).unwrap();
         let found = [&array[..], &rows, &plate[find_elements(&balancer)]];
@@ -131,24 +118,13 @@ pub fn loops_that_move(comm: &Arc<dyn Comm>) -> usize {
     let next = (rank + 1 < comm.size()).then_some(rank + 1);
     assert_eq!(balancer.neighbours(), [rank.checked_sub(1), next]);
     let report = balancer.report().unwrap();
-    assert_eq!(
-        (report.sweeps, report.changes.len() as u64),
-        (1000, balancer.moves())
-    );
+    assert_eq!((report.sweeps, report.changes.len() as u64), (1000, balancer.moves()));
     if comm.size() > 1 {
         assert!((1..=5).contains(&balancer.moves()), "{:?}", report.changes);
         let fair = UNITS as f64 / (comm.size() as f64 - 0.75);
         let last = balancer.units()[comm.size() - 1] as f64;
-        assert!(
-            (last - 0.25 * fair).abs() < 0.05 * fair,
-            "{:?}",
-            balancer.units()
-        );
-        assert!(
-            report.moved.0 > 0 && report.moved.1 > 0.0,
-            "{:?}",
-            report.moved
-        );
+        assert!((last - 0.25 * fair).abs() < 0.05 * fair, "{:?}", balancer.units());
+        assert!(report.moved.0 > 0 && report.moved.1 > 0.0, "{:?}", report.moved);
     }
     1
 }
@@ -157,22 +133,14 @@ pub fn loops_that_move(comm: &Arc<dyn Comm>) -> usize {
 pub fn loops_from_checkpoints(comm: &Arc<dyn Comm>) -> usize {
     let saved_after = [0, 2, 5, 40];
     // The seconds of moves are measured; a cost that is given keeps the two alike.
-    let config = RebalanceConfig {
-        move_unit_s: Some(0.1 * UNIT_S),
-        ..RebalanceConfig::default()
-    };
+    let config = RebalanceConfig { move_unit_s: Some(0.1 * UNIT_S), ..RebalanceConfig::default() };
     for &saved_after in &saved_after {
         let mut balancer = make_balancer(comm, &config);
         for sweep in 0..saved_after {
             observe_sweep(&**comm, &mut balancer, sweep);
         }
         let state = balancer.state().unwrap();
-        assert!(
-            comm.gather(&state)
-                .unwrap()
-                .iter()
-                .all(|other| *other == state)
-        );
+        assert!(comm.gather(&state).unwrap().iter().all(|other| *other == state));
         let mut restored = Rebalancer::restore(Arc::clone(comm), &state).unwrap();
         assert_eq!(restored.units(), balancer.units());
         for sweep in saved_after..saved_after + 100 {
@@ -193,17 +161,8 @@ pub fn loops_from_checkpoints(comm: &Arc<dyn Comm>) -> usize {
 fn check_error(comm: &dyn Comm, error: Option<Error>, words: &[&str]) {
     let error = error.expect("an error");
     let text = error.to_string();
-    assert!(
-        comm.gather(&text)
-            .unwrap()
-            .iter()
-            .all(|other| *other == text),
-        "{text}"
-    );
-    assert!(
-        words.iter().all(|word| text.contains(word)),
-        "{words:?} in {text}"
-    );
+    assert!(comm.gather(&text).unwrap().iter().all(|other| *other == text), "{text}");
+    assert!(words.iter().all(|word| text.contains(word)), "{words:?} in {text}");
     assert!(matches!(error.class(), ErrorClass::Input | ErrorClass::Run));
 }
 
@@ -219,42 +178,23 @@ pub fn loops_of_unlike_arguments(comm: &Arc<dyn Comm>) -> usize {
     let part = LoopPart::default();
     let error = Rebalancer::new(Arc::clone(comm), total, &config, part.clone()).err();
     check_error(&**comm, error, &["units is 1997", "1998", &on_rank]);
-    let other = RebalanceConfig {
-        trigger: if is_last { 1.5 } else { 1.1 },
-        ..config.clone()
-    };
+    let other = RebalanceConfig { trigger: if is_last { 1.5 } else { 1.1 }, ..config.clone() };
     let error = Rebalancer::new(Arc::clone(comm), UNITS, &other, part.clone()).err();
     check_error(&**comm, error, &["trigger is 1.1", "1.5", &on_rank]);
-    let weightless = LoopPart {
-        weight: if is_last { f64::NAN } else { 1.0 },
-        ..part.clone()
-    };
+    let weightless = LoopPart { weight: if is_last { f64::NAN } else { 1.0 }, ..part.clone() };
     let error = Rebalancer::new(Arc::clone(comm), UNITS, &config, weightless).err();
     check_error(&**comm, error, &["weight", &format!("rank {last} on")]);
-    let small = LoopPart {
-        max_local: Some(10),
-        ..part.clone()
-    };
+    let small = LoopPart { max_local: Some(10), ..part.clone() };
     let error = Rebalancer::new(Arc::clone(comm), UNITS, &config, small).err();
-    check_error(
-        &**comm,
-        error,
-        &["1997 units", &format!("{}", 10 * comm.size())],
-    );
-    let functional = LoopPart {
-        function: is_last.then(|| vec![(UNITS, 1.0)]),
-        ..part
-    };
+    check_error(&**comm, error, &["1997 units", &format!("{}", 10 * comm.size())]);
+    let functional = LoopPart { function: is_last.then(|| vec![(UNITS, 1.0)]), ..part };
     let error = Rebalancer::new(Arc::clone(comm), UNITS, &config, functional).err();
     check_error(&**comm, error, &["part 0 has no time function"]);
     let mut balancer = make_balancer(comm, &config);
     let units = balancer.units()[comm.rank()] as usize;
     let len = LEN + usize::from(is_last);
     let (from, mut to) = (vec![7_u8; units * len], vec![7_u8; units * len]);
-    let apart = UnitMemory::Apart {
-        from: &from,
-        to: &mut to,
-    };
+    let apart = UnitMemory::Apart { from: &from, to: &mut to };
     let error = balancer.migrate_memory(len, apart).err();
     check_error(&**comm, error, &["unit_len is 3", "4", &on_rank]);
     let apart = UnitMemory::Apart {
@@ -279,9 +219,7 @@ pub fn loops_of_unlike_arguments(comm: &Arc<dyn Comm>) -> usize {
 /// A checkpoint of one rank is none of several.
 pub fn loops_from_other_checkpoints(comm: &Arc<dyn Comm>) -> usize {
     let alone: Arc<dyn Comm> = LocalComm::new().into();
-    let state = make_balancer(&alone, &RebalanceConfig::default())
-        .state()
-        .unwrap();
+    let state = make_balancer(&alone, &RebalanceConfig::default()).state().unwrap();
     let restored = Rebalancer::restore(Arc::clone(comm), &state);
     if comm.size() == 1 {
         assert_eq!(restored.unwrap().units(), [UNITS]);
@@ -296,17 +234,11 @@ pub fn loops_from_other_checkpoints(comm: &Arc<dyn Comm>) -> usize {
 pub fn loops_with_bad_times(comm: &Arc<dyn Comm>) -> usize {
     let last = comm.size() - 1;
     let is_last = comm.rank() == last;
-    let config = RebalanceConfig {
-        check_every: 1,
-        ..RebalanceConfig::default()
-    };
+    let config = RebalanceConfig { check_every: 1, ..RebalanceConfig::default() };
     for bad in [f64::NAN, -1.0, f64::INFINITY] {
         let mut balancer = make_balancer(comm, &config);
         let seconds = if is_last { bad } else { 1.0 };
-        let words = [
-            "seconds = ".to_owned() + &bad.to_string(),
-            "at least 0".to_owned(),
-        ];
+        let words = ["seconds = ".to_owned() + &bad.to_string(), "at least 0".to_owned()];
         let words = [words[0].as_str(), words[1].as_str()];
         check_error(&**comm, balancer.observe(seconds).err(), &words);
         for sweep in 0..100 {
@@ -319,10 +251,7 @@ pub fn loops_with_bad_times(comm: &Arc<dyn Comm>) -> usize {
         assert!(!balancer.observe(if is_last { 0.0 } else { 1.0 }).unwrap());
     }
     let report = balancer.report().unwrap();
-    assert_eq!(
-        (report.unusable, report.last_unusable),
-        (99, Some((last, 0.0)))
-    );
+    assert_eq!((report.unusable, report.last_unusable), (99, Some((last, 0.0))));
     let mut balancer = make_balancer(comm, &config);
     for sweep in 0..100 {
         // One rank alone knows that the sweep is unlike others; another is disturbed once.
@@ -330,11 +259,7 @@ pub fn loops_with_bad_times(comm: &Arc<dyn Comm>) -> usize {
             balancer.ignore_sweep();
         }
         let factor = if sweep == 50 { 1000.0 } else { 1.0 };
-        assert!(
-            !balancer
-                .observe(factor * balancer.part().count() as f64)
-                .unwrap()
-        );
+        assert!(!balancer.observe(factor * balancer.part().count() as f64).unwrap());
     }
     assert_eq!(balancer.report().unwrap().unusable, 0);
     5
@@ -351,17 +276,9 @@ pub fn loops_within_limits(comm: &Arc<dyn Comm>) -> usize {
     let mut balancer = Rebalancer::new(Arc::clone(comm), UNITS, &config, mine).unwrap();
     for sweep in 0..100 {
         observe_sweep(&**comm, &mut balancer, sweep);
-        assert!(
-            comm.size() == 1 || balancer.units()[0] <= most,
-            "{:?}",
-            balancer.units()
-        );
+        assert!(comm.size() == 1 || balancer.units()[0] <= most, "{:?}", balancer.units());
     }
-    assert!(
-        comm.size() < 2 || balancer.units()[0] == most,
-        "{:?}",
-        balancer.units()
-    );
+    assert!(comm.size() < 2 || balancer.units()[0] == most, "{:?}", balancer.units());
     1
 }
 
@@ -420,9 +337,7 @@ pub fn rows_that_stay_in_place(comm: &Arc<dyn Comm>) -> usize {
             at if at % 2 == 0 => (20 * at).saturating_add_signed(shift),
             at => (20 * at).saturating_add_signed(-shift),
         };
-        let units: Vec<u64> = (0..ranks)
-            .map(|rank| border(rank + 1) - border(rank))
-            .collect();
+        let units: Vec<u64> = (0..ranks).map(|rank| border(rank + 1) - border(rank)).collect();
         migrate_units(&**comm, &units, &mut array).unwrap();
         assert_eq!(array.units(), units);
         let wanted: Vec<u64> = array.part().flat_map(unit).collect();
@@ -516,19 +431,11 @@ pub fn loops_of_few_units(comm: &Arc<dyn Comm>) -> usize {
 pub fn loops_of_rugged_times(comm: &Arc<dyn Comm>) -> usize {
     // 700 units take no longer than 500: two sizes and nothing between.
     let total = 500 * (comm.size() as u64 - 1) + 700;
-    let mine = LoopPart {
-        function: Some(vec![(500, 1.0), (700, 1.1)]),
-        ..LoopPart::default()
-    };
+    let mine = LoopPart { function: Some(vec![(500, 1.0), (700, 1.1)]), ..LoopPart::default() };
     let config = RebalanceConfig::default();
     let mut balancer = Rebalancer::new(Arc::clone(comm), total, &config, mine).unwrap();
     for _ in 0..50 {
-        assert!(
-            balancer
-                .units()
-                .iter()
-                .all(|units| [500, 700].contains(units))
-        );
+        assert!(balancer.units().iter().all(|units| [500, 700].contains(units)));
         balancer.observe(balancer.part().count() as f64).unwrap();
     }
     1

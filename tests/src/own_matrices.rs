@@ -82,15 +82,11 @@ impl<T: Element> Stock<T> {
     }
 
     fn shown(&self) -> Vec<(&[T], usize)> {
-        (self.pieces.iter())
-            .map(|(data, ld)| (&data[..], *ld))
-            .collect()
+        (self.pieces.iter()).map(|(data, ld)| (&data[..], *ld)).collect()
     }
 
     fn lent(&mut self) -> Vec<(&mut [T], usize)> {
-        (self.pieces.iter_mut())
-            .map(|(data, ld)| (&mut data[..], *ld))
-            .collect()
+        (self.pieces.iter_mut()).map(|(data, ld)| (&mut data[..], *ld)).collect()
     }
 }
 
@@ -130,25 +126,17 @@ fn stock<T: Element>(comm: &dyn Comm, (rows, cols): (usize, usize), way: usize) 
                 owners: (0..6).map(|block| block * block % n).collect(),
             };
             let on = Distribution::of_blocks(&list, n).unwrap();
-            let parts = (0..6)
-                .filter(|&block| list.owners[block] == rank)
-                .map(|block| {
-                    let (i, j) = (block % 2, block / 2);
-                    let rows = list.row_cuts[i]..list.row_cuts[i + 1];
-                    (
-                        rows.collect(),
-                        (list.col_cuts[j]..list.col_cuts[j + 1]).collect(),
-                    )
-                });
+            let parts = (0..6).filter(|&block| list.owners[block] == rank).map(|block| {
+                let (i, j) = (block % 2, block / 2);
+                let rows = list.row_cuts[i]..list.row_cuts[i + 1];
+                (rows.collect(), (list.col_cuts[j]..list.col_cuts[j + 1]).collect())
+            });
             Stock::new(on, rank, &parts.collect::<Vec<_>>())
         }
         _ => {
             let on = Distribution::on_one(rows, cols, n - 1, n).unwrap();
-            let part = if rank == n - 1 {
-                (all(rows), all(cols))
-            } else {
-                (Vec::new(), Vec::new())
-            };
+            let part =
+                if rank == n - 1 { (all(rows), all(cols)) } else { (Vec::new(), Vec::new()) };
             Stock::new(on, rank, &[part])
         }
     }
@@ -174,20 +162,13 @@ fn run_ten_times<T: Element>(
     a.fill(|row, col| element(1, row, col));
     b.fill(|row, col| element(2, row, col));
     c.fill(|_, _| T::of(f64::NAN.into()));
-    let products: Vec<T> = c
-        .held
-        .iter()
-        .map(|held| product_at(held.0, held.1))
-        .collect();
+    let products: Vec<T> = c.held.iter().map(|held| product_at(held.0, held.1)).collect();
     let mut last = None;
     for turn in 0..10 {
         let mut expected = c.pieces.clone();
         let number = |value: f64| T::of(value.into());
         // The first run overwrites what is not a number; later numbers stay exact in single precision.
-        let scalars = scale(
-            number([1.0, -2.0][turn % 2]),
-            number([0.0, 1.0, -1.0][turn % 3]),
-        );
+        let scalars = scale(number([1.0, -2.0][turn % 2]), number([0.0, 1.0, -1.0][turn % 3]));
         for (&(_, _, piece, place), &sum) in c.held.iter().zip(&products) {
             let before = if scalars.beta == T::ZERO {
                 T::ZERO
@@ -196,12 +177,7 @@ fn run_ten_times<T: Element>(
             };
             expected[piece].0[place] = scalars.alpha * sum + before;
         }
-        let run = product.run(
-            session,
-            scalars,
-            Factors::of(a.shown(), b.shown()),
-            c.lent(),
-        );
+        let run = product.run(session, scalars, Factors::of(a.shown(), b.shown()), c.lent());
         last = Some(run.unwrap());
         assert!(c.pieces == expected, "{} in turn {turn}", T::TYPE);
     }
@@ -226,16 +202,11 @@ fn multiply_own<T: Element>(session: &mut Session, ways: [usize; 3], measured: &
         ..ProductConfig::default()
     };
     let on = [&a, &b, &c].map(|stock| stock.on.clone());
-    let mut product: Product<T> = session
-        .prepare((on.each_ref(), config), RunConfig::default())
-        .unwrap();
+    let mut product: Product<T> =
+        session.prepare((on.each_ref(), config), RunConfig::default()).unwrap();
     let (plan, before) = (product.plan().clone(), measured.0.get());
     run_ten_times(session, &mut product, [&mut a, &mut b, &mut c]);
-    assert_eq!(
-        (product.plan(), measured.0.get()),
-        (&plan, before),
-        "planned once"
-    );
+    assert_eq!((product.plan(), measured.0.get()), (&plan, before), "planned once");
     multiply_in_place::<T>(session, plan);
 }
 
@@ -283,11 +254,7 @@ fn multiply_dealt<T: Element>(
         Stock::<T>::new(on, rank, &[part])
     };
     let turn = |op: Op, (height, width)| {
-        if op.transposes() {
-            (width, height)
-        } else {
-            (height, width)
-        }
+        if op.transposes() { (width, height) } else { (height, width) }
     };
     let mut a = stock(turn(ops[0], (m, k)));
     let mut b = stock(turn(ops[1], (k, n_cols)));
@@ -300,9 +267,8 @@ fn multiply_dealt<T: Element>(
         balance,
     };
     let on = [&a, &b, &c].map(|stock| stock.on.clone());
-    let mut product: Product<T> = session
-        .prepare((on.each_ref(), config), RunConfig::default())
-        .unwrap();
+    let mut product: Product<T> =
+        session.prepare((on.each_ref(), config), RunConfig::default()).unwrap();
     let stored = |seed: u64, op: Op, row, col| match op {
         Op::N => element::<T>(seed, row, col),
         Op::T => element(seed, col, row),
@@ -312,21 +278,12 @@ fn multiply_dealt<T: Element>(
     b.fill(|row, col| stored(2, ops[1], row, col));
     c.fill(|row, col| element(3, row, col));
     let scalars = scale(T::of(2.0.into()), T::of((-1.0).into()));
-    let run = product.run(
-        session,
-        scalars,
-        Factors::of(a.shown(), b.shown()),
-        c.lent(),
-    );
+    let run = product.run(session, scalars, Factors::of(a.shown(), b.shown()), c.lent());
     let run = run.unwrap();
     let [of_a, of_b] = [(m, k), (k, n_cols)].map(|(height, width)| (0..height * width, height));
     let (of_a, of_b): (Vec<T>, Vec<T>) = (
-        of_a.0
-            .map(|at| element(1, at % of_a.1, at / of_a.1))
-            .collect(),
-        of_b.0
-            .map(|at| element(2, at % of_b.1, at / of_b.1))
-            .collect(),
+        of_a.0.map(|at| element(1, at % of_a.1, at / of_a.1)).collect(),
+        of_b.0.map(|at| element(2, at % of_b.1, at / of_b.1)).collect(),
     );
     for &(row, col, piece, place) in &c.held {
         let sum = (0..k)
@@ -334,10 +291,7 @@ fn multiply_dealt<T: Element>(
             .fold(T::ZERO, |sum, term| sum + term);
         let expected = scalars.alpha * sum + scalars.beta * element::<T>(3, row, col);
         let found = c.pieces[piece].0[place];
-        assert_eq!(
-            found, expected,
-            "{row}, {col} of {shape:?} {source} {ops:?}"
-        );
+        assert_eq!(found, expected, "{row}, {col} of {shape:?} {source} {ops:?}");
     }
     run
 }
@@ -346,14 +300,9 @@ fn multiply_dealt<T: Element>(
 /// stored transposed at least C is. Learning, which moves C in mid-run, and other grids change no result.
 pub fn agreeing_blocks(comm: &Arc<dyn Comm>) -> usize {
     let n = comm.size();
-    let mut session = Session::builder()
-        .blas(BlasChoice::Embedded)
-        .build(Arc::clone(comm))
-        .unwrap();
-    let still = BalanceConfig {
-        strategy: Strategy::Homogeneous,
-        ..BalanceConfig::default()
-    };
+    let mut session =
+        Session::builder().blas(BlasChoice::Embedded).build(Arc::clone(comm)).unwrap();
+    let still = BalanceConfig { strategy: Strategy::Homogeneous, ..BalanceConfig::default() };
     let mut learning = BalanceConfig::default();
     learning.adaptive.force_every = 1;
     let side = n.isqrt();
@@ -403,80 +352,44 @@ pub fn own_matrices(world: &Arc<dyn Comm>) -> usize {
 
 /// A product for one rank is refused on several.
 fn refuse_other_ranks(session: &mut Session) {
-    let mut alone = Session::builder()
-        .blas(BlasChoice::Embedded)
-        .build(LocalComm::new())
-        .unwrap();
+    let mut alone = Session::builder().blas(BlasChoice::Embedded).build(LocalComm::new()).unwrap();
     let square = Distribution::on_one(2, 2, 0, 1).unwrap();
     let on = [&square; 3];
     let mut product: Product<f64> = alone.prepare(on, RunConfig::default()).unwrap();
     let (a, mut c) = ([1.0; 4], [0.0; 4]);
-    let run = product.run(
-        session,
-        Scalars::PRODUCT,
-        Factors::of((&a, 2), (&a, 2)),
-        (&mut c, 2),
-    );
-    let ranks = SpreadError::Ranks {
-        spread: 1,
-        ranks: session.comm().size(),
-    };
+    let run = product.run(session, Scalars::PRODUCT, Factors::of((&a, 2), (&a, 2)), (&mut c, 2));
+    let ranks = SpreadError::Ranks { spread: 1, ranks: session.comm().size() };
     assert_eq!(run.unwrap_err().to_string(), Error::from(ranks).to_string());
 }
 
 /// Ranks that disagree on an argument all learn of it, and which one it is.
 pub fn unlike_arguments(world: &Arc<dyn Comm>) -> usize {
     let (rank, n) = (world.rank(), world.size());
-    let mut session = Session::builder()
-        .blas(BlasChoice::Embedded)
-        .build(Arc::clone(world))
-        .unwrap();
+    let mut session =
+        Session::builder().blas(BlasChoice::Embedded).build(Arc::clone(world)).unwrap();
     if n == 1 {
         return 0;
     }
     let square = |rows, cols| Distribution::on_one(rows, cols, 0, n).unwrap();
     let (usual, other) = (square(8, 8), square(8, 8 + rank % 2));
     for (on, name) in [
-        (
-            [&other, &usual, &usual],
-            "A is a column-major distribution of 8×8",
-        ),
-        (
-            [&usual, &other, &usual],
-            "B is a column-major distribution of 8×8",
-        ),
-        (
-            [&usual, &usual, &other],
-            "C is a column-major distribution of 8×8",
-        ),
+        ([&other, &usual, &usual], "A is a column-major distribution of 8×8"),
+        ([&usual, &other, &usual], "B is a column-major distribution of 8×8"),
+        ([&usual, &usual, &other], "C is a column-major distribution of 8×8"),
     ] {
-        let text = session
-            .prepare::<f64>(on, RunConfig::default())
-            .unwrap_err()
-            .to_string();
+        let text = session.prepare::<f64>(on, RunConfig::default()).unwrap_err().to_string();
         assert!(text.contains(name) && text.contains("8×9"), "{text}");
     }
-    let blocks = ProductConfig {
-        block: Some(8 + rank % 2),
-        ..ProductConfig::default()
-    };
+    let blocks = ProductConfig { block: Some(8 + rank % 2), ..ProductConfig::default() };
     let on = [&usual; 3];
-    let text = session
-        .prepare::<f64>((on, blocks), RunConfig::default())
-        .unwrap_err()
-        .to_string();
+    let text = session.prepare::<f64>((on, blocks), RunConfig::default()).unwrap_err().to_string();
     assert!(text.contains("block is 8 on"), "{text}");
     let mut product: Product<f64> = session.prepare(on, RunConfig::default()).unwrap();
     let data = vec![0.0; 64 * usize::from(rank == 0)];
     // Rank 0 gives too little of C.
     let mut c = vec![0.0; 63 * usize::from(rank == 0)];
     let text = product
-        .run(
-            &mut session,
-            Scalars::PRODUCT,
-            Factors::of((&data, 8), (&data, 8)),
-            (&mut c, 8),
-        )
+        .run(&mut session, Scalars::PRODUCT, Factors::of((&data, 8), (&data, 8)), (&mut c, 8))
         .unwrap_err()
         .to_string();
     assert!(text.contains("the memory of C"), "{text}");

@@ -18,12 +18,7 @@ use crate::disturbed::{DeviceCall, failing_team};
 
 const SCALARS: Scalars<Complex64> = scale(Complex64::new(2.0, 1.0), Complex64::new(-1.0, 0.0));
 
-const OPS: [[Op; 2]; 4] = [
-    [Op::N, Op::N],
-    [Op::T, Op::C],
-    [Op::C, Op::N],
-    [Op::N, Op::T],
-];
+const OPS: [[Op; 2]; 4] = [[Op::N, Op::N], [Op::T, Op::C], [Op::C, Op::N], [Op::N, Op::T]];
 
 /// Numbers of parts, of which there are 9 at most.
 const K_PARTS: [usize; 4] = [1, 2, 4, 100];
@@ -49,9 +44,7 @@ pub(crate) fn make<T: Element>(
 fn plan(comm: &dyn Comm, ops: [Op; 2], layout: usize, k_parts: usize) -> Plan {
     let problem = Problem::new(37, 41, 53, 4).unwrap().with_panel(6).unwrap();
     let problem = problem.with_element(Complex64::TYPE).with_ops(ops);
-    plan_on_nth(comm, problem, layout)
-        .with_k_parts(k_parts)
-        .unwrap()
+    plan_on_nth(comm, problem, layout).with_k_parts(k_parts).unwrap()
 }
 
 /// Multiplies with several operations on all layouts, in one part, some, and one for each step. Every element is right,
@@ -71,10 +64,8 @@ pub fn in_parts(shared: &Arc<dyn Comm>, coverage: Coverage) -> usize {
         let mut parts = |part: &PartOfK| {
             assert_eq!(part.first(), next, "parts come one after the other");
             next += part.plan().problem().k();
-            let factors = (
-                make(comm, part.a(), ops[0], SEEDS[0])?,
-                make(comm, part.b(), ops[1], SEEDS[1])?,
-            );
+            let factors =
+                (make(comm, part.a(), ops[0], SEEDS[0])?, make(comm, part.b(), ops[1], SEEDS[1])?);
             elements[0] += factors.0.part().len() as u64;
             elements[1] += factors.1.part().len() as u64;
             Ok(factors)
@@ -127,11 +118,7 @@ pub fn parts_that_fail(shared: &Arc<dyn Comm>) -> usize {
         };
         let mut session = open(shared);
         let text = failure(&mut session, &mut case, &mut parts);
-        let expected = if is_wrong {
-            "matrix A is not spread"
-        } else {
-            "the part is lost"
-        };
+        let expected = if is_wrong { "matrix A is not spread" } else { "the part is lost" };
         assert!(text.contains(expected), "{text}");
         assert_eq!(made, 2);
         let whole = case.plan.clone().with_k_parts(1).unwrap();
@@ -149,21 +136,13 @@ pub fn devices_that_fail_in_a_part(shared: &Arc<dyn Comm>) -> usize {
     let mut made = 0;
     let mut parts = |part: &PartOfK| {
         made += 1;
-        Ok((
-            make(comm, part.a(), Op::N, SEEDS[0])?,
-            make(comm, part.b(), Op::N, SEEDS[1])?,
-        ))
+        Ok((make(comm, part.a(), Op::N, SEEDS[0])?, make(comm, part.b(), Op::N, SEEDS[1])?))
     };
     // Of nine steps the fourth to the sixth are in the second part.
-    let mut session = Session::of_team(
-        Arc::clone(shared),
-        failing_team(comm, DeviceCall::Update(4)),
-    );
+    let mut session =
+        Session::of_team(Arc::clone(shared), failing_team(comm, DeviceCall::Update(4)));
     let text = failure(&mut session, &mut case, &mut parts);
-    assert!(
-        text.contains("second") && text.contains("made to fail"),
-        "{text}"
-    );
+    assert!(text.contains("second") && text.contains("made to fail"), "{text}");
     assert_eq!(made, 2);
     1
 }

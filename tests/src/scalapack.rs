@@ -78,12 +78,7 @@ impl Scalapack {
         // SAFETY: MPI is initialised, all ranks are here, and the pointers are valid during the calls.
         unsafe {
             (self.get)(0, 0, &mut context);
-            (self.grid_init)(
-                &mut context,
-                order.as_ptr(),
-                grid.rows as c_int,
-                grid.cols as c_int,
-            );
+            (self.grid_init)(&mut context, order.as_ptr(), grid.rows as c_int, grid.cols as c_int);
         }
         context
     }
@@ -126,12 +121,7 @@ impl Side {
             ld as c_int,
         ];
         assert_eq!(BlockCyclic::from_descriptor(&descriptor), Ok(matrix));
-        Self {
-            spread,
-            descriptor,
-            ld,
-            len: ld * cols.max(1),
-        }
+        Self { spread, descriptor, ld, len: ld * cols.max(1) }
     }
 }
 
@@ -154,9 +144,7 @@ pub fn agrees(comm: &dyn Comm, (p, q): (usize, usize)) -> Option<usize> {
         let to = Side::new(comm, &scalapack, ((41, 32), (4, 2)), grids.1);
         let mut source = vec![-1.0; from.len];
         let local = StoredMut::by_columns(&mut source, from.ld);
-        from.spread
-            .fill(comm.rank(), local, |row, col| (row + 100 * col) as f64)
-            .unwrap();
+        from.spread.fill(comm.rank(), local, |row, col| (row + 100 * col) as f64).unwrap();
         let mut theirs = vec![-2.0; to.len];
         // ScaLAPACK counts from 1.
         let [(ia, ja), (ib, jb)] =
@@ -180,9 +168,7 @@ pub fn agrees(comm: &dyn Comm, (p, q): (usize, usize)) -> Option<usize> {
         }
         let mut ours = vec![-2.0; to.len];
         let [from_part, to_part] = [(&from, from_at), (&to, to_at)].map(|(side, (row, col))| {
-            side.spread
-                .sub(row..row + size.0, col..col + size.1)
-                .unwrap()
+            side.spread.sub(row..row + size.0, col..col + size.1).unwrap()
         });
         let source = Stored::by_columns(&source, from.ld);
         let target = StoredMut::by_columns(&mut ours, to.ld);
@@ -199,10 +185,8 @@ fn numbers(scalapack: &Scalapack) -> usize {
         for block in [1, 2, 7, 64, 2000] {
             for processes in 1..5 {
                 for source in 0..processes {
-                    let matrix = BlockCyclic {
-                        row_source: source,
-                        ..BlockCyclic::new(n, 1, block, 1)
-                    };
+                    let matrix =
+                        BlockCyclic { row_source: source, ..BlockCyclic::new(n, 1, block, 1) };
                     let grid = ProcessGrid::by_rows(processes, 1);
                     let spread = Spread::block_cyclic(&matrix, grid, processes).unwrap();
                     for process in 0..processes {

@@ -28,15 +28,8 @@ use crate::covering::{Coverage, LIBRARIES, RANKS, number_library};
 use crate::learning::leave_to_run;
 
 /// Square, long in each dimension, smaller than a block, and nothing to sum.
-const SHAPES: [(usize, usize, usize); 7] = [
-    (61, 59, 67),
-    (300, 7, 9),
-    (5, 200, 17),
-    (9, 8, 500),
-    (3, 2, 1),
-    (1, 1, 40),
-    (6, 7, 0),
-];
+const SHAPES: [(usize, usize, usize); 7] =
+    [(61, 59, 67), (300, 7, 9), (5, 200, 17), (9, 8, 500), (3, 2, 1), (1, 1, 40), (6, 7, 0)];
 
 const OPS: [Op; 3] = [Op::N, Op::T, Op::C];
 
@@ -132,9 +125,7 @@ impl<T: Element> Expected<T> {
 fn make_whole<T: Element>(seed: u64, rows: usize, cols: usize) -> Vec<T> {
     let generator = uniform(seed);
     let places = 0..rows * cols;
-    places
-        .map(|place| generator.element(place % rows, place / rows))
-        .collect()
+    places.map(|place| generator.element(place % rows, place / rows)).collect()
 }
 
 fn size<T: Element>(value: T) -> f64 {
@@ -142,15 +133,10 @@ fn size<T: Element>(value: T) -> f64 {
 }
 
 fn scalars<T: Element>(number: usize) -> Scalars<T> {
-    let (alpha, beta) = [
-        ((1.0, 0.0), (0.0, 0.0)),
-        ((-0.7, 0.4), (1.3, -0.2)),
-        ((2.5, 0.0), (1.0, 0.0)),
-    ][number % 3];
-    scale(
-        T::of(Complex64::new(alpha.0, alpha.1)),
-        T::of(Complex64::new(beta.0, beta.1)),
-    )
+    let (alpha, beta) =
+        [((1.0, 0.0), (0.0, 0.0)), ((-0.7, 0.4), (1.3, -0.2)), ((2.5, 0.0), (1.0, 0.0))]
+            [number % 3];
+    scale(T::of(Complex64::new(alpha.0, alpha.1)), T::of(Complex64::new(beta.0, beta.1)))
 }
 
 /// The division of the work of a row.
@@ -258,10 +244,7 @@ impl Devices {
                     strategy: STRATEGIES[strategy],
                     layout: METHODS[method],
                     max_iterations: 3,
-                    adaptive: Tuning {
-                        force_every,
-                        ..Tuning::default()
-                    },
+                    adaptive: Tuning { force_every, ..Tuning::default() },
                     ..Default::default()
                 };
                 self.session.plan(problem, &config).unwrap()
@@ -279,9 +262,7 @@ impl Devices {
         let mut director = Forced::new(comm, &case.plan, 1 + row.number % 3);
         let mut changed = Case::new(comm, case.plan, uniform);
         changed.spoil_unread(scalars);
-        changed
-            .multiply_directed(session, scalars, &mut director)
-            .unwrap();
+        changed.multiply_directed(session, scalars, &mut director).unwrap();
         expected.assert_close(&changed, comm);
         let plan = match changed.plan.look() {
             Some(_) => changed.plan,
@@ -337,12 +318,7 @@ mod tests {
         let factors: BTreeSet<_> = pairs.iter().map(|(factors, _)| factors.clone()).collect();
         factors
             .into_iter()
-            .map(|name| {
-                (
-                    name.clone(),
-                    pairs.iter().filter(|(f, _)| *f == name).count(),
-                )
-            })
+            .map(|name| (name.clone(), pairs.iter().filter(|(f, _)| *f == name).count()))
             .collect()
     }
 

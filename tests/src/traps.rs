@@ -39,12 +39,7 @@ fn k_0_leaves_c_unscaled(comm: &Arc<dyn Comm>) -> usize {
     fn of<T: Element>(comm: &Arc<dyn Comm>) -> usize {
         let beta = T::of(Complex64::new(-2.0, 3.0));
         exact(comm, Problem::new(13, 11, 0, 4), Op::N, scale(T::ONE, beta))
-            + exact(
-                comm,
-                Problem::new(13, 11, 9, 4),
-                Op::T,
-                scale(T::ZERO, beta),
-            )
+            + exact(comm, Problem::new(13, 11, 9, 4), Op::T, scale(T::ZERO, beta))
     }
     by_type!(of(comm))
 }

@@ -18,16 +18,8 @@ use crate::disturbed::{DeviceCall, failing_team};
 const SCALARS: Scalars = scale(2.0, -1.0);
 
 /// Links without latency, which favour relays to more than two ranks, and links of nothing but latency, which never do.
-const LINKS: [Links; 2] = [
-    Links {
-        latency_s: 0.0,
-        bytes_per_s: 1e9,
-    },
-    Links {
-        latency_s: 1.0,
-        bytes_per_s: 1e30,
-    },
-];
+const LINKS: [Links; 2] =
+    [Links { latency_s: 0.0, bytes_per_s: 1e9 }, Links { latency_s: 1.0, bytes_per_s: 1e30 }];
 
 /// The steps of [`in_slices`].
 const STEPS: usize = 12;
@@ -70,13 +62,13 @@ pub fn relays(shared: &Arc<dyn Comm>) -> usize {
     let (n, rank) = (comm.size(), comm.rank());
     for (links, is_passed_on) in LINKS.into_iter().zip([true, false]) {
         let plan = in_slices(comm).with_links(links);
-        let sent = (0..STEPS)
-            .map(|step| member_in_step(&plan, step, rank))
-            .map(|member| match (is_passed_on && n > 3, member) {
+        let sent = (0..STEPS).map(|step| member_in_step(&plan, step, rank)).map(|member| {
+            match (is_passed_on && n > 3, member) {
                 (true, member) => count_passed_on(member, n),
                 (false, 0) => n - 1,
                 (false, _) => 0,
-            });
+            }
+        });
         let expected: usize = sent.sum();
         let problem = *plan.problem();
         let mut case: Case = Case::new(comm, plan, integers);
@@ -136,10 +128,7 @@ pub fn failing_devices(shared: &Arc<dyn Comm>) -> usize {
         let plan = in_slices(comm).with_links(*links).with_lookahead(4);
         let mut case: Case = Case::new(comm, plan, integers);
         let error = case.run(&mut session, SCALARS).unwrap_err().to_string();
-        assert!(
-            error.contains("second") && error.contains("made to fail"),
-            "{error}"
-        );
+        assert!(error.contains("second") && error.contains("made to fail"), "{error}");
         let mut again: Case = Case::new(comm, case.plan, integers);
         again.multiply(&mut open(shared), SCALARS);
         again.assert_reference(SCALARS, comm);

@@ -86,10 +86,7 @@ fn find_campaign(workspace: &Workspace, name: &str) -> Result<PathBuf> {
         names.extend(file.file_stem().map(|stem| stem.display().to_string()));
     }
     names.sort();
-    bail!(
-        "there is no campaign `{name}`: name one of {}",
-        names.join(", ")
-    )
+    bail!("there is no campaign `{name}`: name one of {}", names.join(", "))
 }
 
 /// What a campaign runs besides `isochron` and `isochron-bench`.
@@ -145,11 +142,7 @@ impl CampaignNeeds {
         steps: &mut Steps,
         mpi: &MpiInstallation,
     ) -> Result<ProgramFolders> {
-        let example = if self.has_prepared {
-            "--example prepared"
-        } else {
-            ""
-        };
+        let example = if self.has_prepared { "--example prepared" } else { "" };
         let hooks = if self.has_hooks { TEST_HOOKS } else { "" };
         build::release(
             workspace,
@@ -174,10 +167,7 @@ impl CampaignNeeds {
                 stencils::build(workspace, steps, [mpi, &mpich], &launchers)?;
             }
         }
-        let peers = self
-            .has_peers
-            .then(|| peers::build(workspace, steps, mpi))
-            .transpose()?;
+        let peers = self.has_peers.then(|| peers::build(workspace, steps, mpi)).transpose()?;
         Ok(ProgramFolders { launchers, peers })
     }
 }
@@ -203,10 +193,7 @@ impl ProgramFolders {
         let release = workspace.target(Library::OpenMpi).join("release");
         let own = [self.launchers.clone(), release.join("examples"), release];
         let path = env::var_os("PATH").unwrap_or_default();
-        let all = own
-            .into_iter()
-            .chain(self.peers.clone())
-            .chain(env::split_paths(&path));
+        let all = own.into_iter().chain(self.peers.clone()).chain(env::split_paths(&path));
         command.env("PATH", env::join_paths(all)?);
         if let Some(mkl) = self.peers.as_deref().and_then(peers::find_mkl) {
             let rest = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();

@@ -47,9 +47,7 @@ pub const EVERYTHING: &str = "--workspace --lib --bins --tests --examples";
 /// # Errors
 /// When the library is not found, or the target directory cannot be written.
 pub fn prepare(workspace: &Workspace, library: Library) -> Result<MpiInstallation> {
-    let mpi = library
-        .find()
-        .with_context(|| format!("{} was not found", library.name()))?;
+    let mpi = library.find().with_context(|| format!("{} was not found", library.name()))?;
     let target = workspace.target(library);
     if library == Library::Mpich {
         copy_products(&workspace.target(Library::OpenMpi), &target)?;
@@ -94,9 +92,8 @@ fn list_products(folder: &Path) -> Result<Vec<PathBuf>> {
     if !folder.exists() {
         return Ok(Vec::new());
     }
-    let mut products = fs::read_dir(folder)?
-        .map(|entry| Ok(entry?.path()))
-        .collect::<Result<Vec<_>>>()?;
+    let mut products =
+        fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
     products.retain(|path| path.is_dir() || path.extension().is_some());
     Ok(products)
 }
@@ -110,9 +107,7 @@ fn name_product(product: &Path) -> String {
 /// Returns `true` if a product is of a package that is neither ours nor a binding of MPI.
 fn is_of_others(product: &Path) -> bool {
     let name = name_product(product);
-    !["isochron", "xtask", "mpi-"]
-        .iter()
-        .any(|ours| name.starts_with(ours))
+    !["isochron", "xtask", "mpi-"].iter().any(|ours| name.starts_with(ours))
 }
 
 /// Returns `true` if a product is of a package in [`WITHOUT_MPI`].
@@ -140,13 +135,7 @@ pub fn release(
     packages: &str,
 ) -> Result<()> {
     let name = format!("build with {}", mpi.kind.name());
-    steps.run(&name, || {
-        execute(&mut cargo(
-            workspace,
-            mpi,
-            &format!("build --release {packages}"),
-        ))
-    })
+    steps.run(&name, || execute(&mut cargo(workspace, mpi, &format!("build --release {packages}"))))
 }
 
 /// Builds the Python package without MPI. Returns its target directory: in that of the builds with MPI its library would
@@ -157,11 +146,7 @@ pub fn release(
 pub fn python_without_mpi(workspace: &Workspace, mpi: &MpiInstallation) -> Result<PathBuf> {
     let target = workspace.target_without_mpi();
     copy_products(&workspace.target(mpi.kind), &target)?;
-    let mut build = cargo(
-        workspace,
-        mpi,
-        &format!("build --release {PYTHON_WITHOUT_MPI}"),
-    );
+    let mut build = cargo(workspace, mpi, &format!("build --release {PYTHON_WITHOUT_MPI}"));
     execute(build.env("CARGO_TARGET_DIR", &target))?;
     Ok(target)
 }

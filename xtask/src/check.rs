@@ -30,10 +30,7 @@ const CHECKS: [(&str, &str); 4] = [
         "clippy --release --workspace --exclude isochron-cli --exclude isochron-tests --exclude isochron-core \
          --no-default-features --lib --test calls -- -D warnings",
     ),
-    (
-        "documentation",
-        "doc --release --workspace --no-deps --exclude isochron-cli",
-    ),
+    ("documentation", "doc --release --workspace --no-deps --exclude isochron-cli"),
 ];
 
 /// The version of cargo-deny: others know other rules.
@@ -64,9 +61,7 @@ fn check_dependencies(workspace: &Workspace, steps: &mut Steps) -> Result<()> {
         command
     };
     steps.run("dependency rules", || {
-        execute(&mut deny(
-            "--workspace check --allow unused-wrapper licenses bans sources",
-        ))
+        execute(&mut deny("--workspace check --allow unused-wrapper licenses bans sources"))
     })?;
     if execute(&mut deny("--workspace fetch db")).is_err() {
         println!(
@@ -74,9 +69,7 @@ fn check_dependencies(workspace: &Workspace, steps: &mut Steps) -> Result<()> {
         );
         return Ok(());
     }
-    steps.run("advisories", || {
-        execute(&mut deny("--workspace check --disable-fetch advisories"))
-    })
+    steps.run("advisories", || execute(&mut deny("--workspace check --disable-fetch advisories")))
 }
 
 /// Installs this version of a tool, unless it is there; returns its program.

@@ -34,10 +34,7 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, args: &[String]) -> Result<
     let mut command = Command::new(&program);
     for library in [Library::OpenMpi, Library::Mpich] {
         let name = format!("ISOCHRON_MPIRUN_{}", library.suffix());
-        if let Some(mpi) = library
-            .find()
-            .filter(|_| machine::read_variable(&name).is_none())
-        {
+        if let Some(mpi) = library.find().filter(|_| machine::read_variable(&name).is_none()) {
             command.env(name, mpi.launcher);
         }
     }

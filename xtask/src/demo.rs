@@ -56,10 +56,7 @@ pub fn run(workspace: &Workspace, steps: &mut Steps) -> Result<()> {
     println!("reports: {}", show_path(&folder));
     for report in [&even, &balanced] {
         let strategy = &report.strategy;
-        ensure!(
-            report.verified == Some(true),
-            "the result of `{strategy}` was not verified"
-        );
+        ensure!(report.verified == Some(true), "the result of `{strategy}` was not verified");
     }
     Ok(())
 }

@@ -26,16 +26,10 @@ const SUITES: [FuzzSuite; 2] = [
     FuzzSuite {
         selection: "-p isochron-hierarchy --test properties",
         properties: &[
-            (
-                "points_file::any_text_is_refused_by_line_or_reads_back_as_written",
-                "50000",
-            ),
+            ("points_file::any_text_is_refused_by_line_or_reads_back_as_written", "50000"),
             ("fits::models_of_few_points_can_be_partitioned_by", "8000"),
             ("fits::extreme_points_make_finite_models", "8000"),
-            (
-                "npa::nasty_models_and_totals_are_divided_or_refused",
-                "3000",
-            ),
+            ("npa::nasty_models_and_totals_are_divided_or_refused", "3000"),
             ("hpopta::nothing_panics_and_every_division_is_sound", "300"),
         ],
     },

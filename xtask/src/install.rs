@@ -115,8 +115,6 @@ fn apt_command(sudo: bool, words: &[&str]) -> Command {
         command.args(["-n", "env"]);
     }
     command.args(["DEBIAN_FRONTEND=noninteractive", "apt-get"]);
-    command
-        .args(["-q", "-o", "DPkg::Lock::Timeout=300"])
-        .args(words);
+    command.args(["-q", "-o", "DPkg::Lock::Timeout=300"]).args(words);
     command
 }

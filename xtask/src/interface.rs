@@ -43,9 +43,8 @@ pub fn check(workspace: &Workspace, steps: &mut Steps, mpi: &MpiInstallation) ->
             "rustdoc --release -p {name} --lib -- -Z unstable-options --output-format json"
         );
         let mut document = build::cargo(workspace, mpi, &line);
-        steps.run(&format!("interface of {name}"), || {
-            execute(document.env("RUSTDOC", &rustdoc))
-        })?;
+        steps
+            .run(&format!("interface of {name}"), || execute(document.env("RUSTDOC", &rustdoc)))?;
         let json = format!("doc/{}.json", name.replace('-', "_"));
         let json = workspace.target(Library::OpenMpi).join(json);
         let found = list_items(&lister, &json)?;
@@ -64,10 +63,8 @@ pub fn check(workspace: &Workspace, steps: &mut Steps, mpi: &MpiInstallation) ->
 
 /// Lists the items of a document of rustdoc, one a line. Implementations of traits are left out, and what a prelude repeats.
 fn list_items(lister: &Path, json: &Path) -> Result<String> {
-    let listed = Command::new(lister)
-        .args(["public-api", "-sss", "--rustdoc-json"])
-        .arg(json)
-        .output()?;
+    let listed =
+        Command::new(lister).args(["public-api", "-sss", "--rustdoc-json"]).arg(json).output()?;
     let reason = String::from_utf8_lossy(&listed.stderr);
     ensure!(listed.status.success(), "cargo-public-api: {reason}");
     let items = String::from_utf8(listed.stdout).context("the list of public items")?;

@@ -7,11 +7,7 @@ use std::process::{Command, Stdio};
 
 /// Returns the standard output of a program that starts and exits with 0.
 pub fn read_output(program: &str, args: &[&str]) -> Option<String> {
-    let output = Command::new(program)
-        .args(args)
-        .stdin(Stdio::null())
-        .output()
-        .ok()?;
+    let output = Command::new(program).args(args).stdin(Stdio::null()).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout);
     output.status.success().then(|| text.into_owned())
 }
@@ -49,12 +45,7 @@ fn library_folders() -> Vec<PathBuf> {
     if let Some(folder) = read_output("llvm-config", &["--libdir"]) {
         folders.push(PathBuf::from(folder.trim()));
     }
-    for usual in [
-        "/usr/lib",
-        "/usr/lib64",
-        "/usr/local/lib",
-        "/usr/local/lib64",
-    ] {
+    for usual in ["/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/local/lib64"] {
         folders.extend(with_children(Path::new(usual)));
     }
     for package in ["llvm", "openblas"] {

@@ -11,10 +11,7 @@
 )]
 #![cfg_attr(
     test,
-    allow(
-        clippy::unwrap_used,
-        reason = "a test that cannot go on should panic where it stands"
-    )
+    allow(clippy::unwrap_used, reason = "a test that cannot go on should panic where it stands")
 )]
 
 mod bench;

@@ -26,9 +26,7 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, out: Option<PathBuf>) -> Re
     let mpi = build::prepare(workspace, library)?;
     build::release(workspace, steps, &mpi, &format!("{ISOCHRON} {SCHEMAS}"))?;
     let share = out.unwrap_or_else(|| workspace.target(library).join("manuals"));
-    steps.run("manuals", || {
-        write_manuals(&workspace.binary(library, "isochron"), &share)
-    })?;
+    steps.run("manuals", || write_manuals(&workspace.binary(library, "isochron"), &share))?;
     println!("\n{}", show_path(&share));
     Ok(())
 }

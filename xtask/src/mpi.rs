@@ -87,11 +87,7 @@ impl Library {
         let (compiler, launcher) = self.candidates().into_iter().find(|(compiler, launcher)| {
             self.compiles_with(compiler) && self.launches_with(launcher)
         })?;
-        Some(MpiInstallation {
-            kind: self,
-            compiler,
-            launcher,
-        })
+        Some(MpiInstallation { kind: self, compiler, launcher })
     }
 
     /// A wrapper may be installed without its headers, so the preprocessor decides.
@@ -116,10 +112,7 @@ impl Library {
 
 /// Returns the compiler and the launcher with these parts around their names.
 fn pair_of_programs(prefix: &str, ending: &str) -> (String, String) {
-    (
-        format!("{prefix}mpicc{ending}"),
-        format!("{prefix}mpirun{ending}"),
-    )
+    (format!("{prefix}mpicc{ending}"), format!("{prefix}mpirun{ending}"))
 }
 
 impl MpiInstallation {

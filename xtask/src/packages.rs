@@ -202,10 +202,7 @@ mod tests {
     fn a_package_is_named_once() {
         let both = [Need::Hwloc, Need::Udev];
         assert_eq!(Manager::Brew.packages(&both), ["hwloc"]);
-        assert_eq!(
-            Manager::Apt.packages(&both),
-            ["libhwloc-dev", "libudev-dev"]
-        );
+        assert_eq!(Manager::Apt.packages(&both), ["libhwloc-dev", "libudev-dev"]);
     }
 
     #[test]
@@ -228,9 +225,7 @@ mod tests {
     #[test]
     fn modules_leave_open_mpi_loaded_and_mpich_remembered() {
         assert_eq!(
-            Manager::Modules
-                .command(&[Need::Mpich, Need::Hwloc])
-                .unwrap(),
+            Manager::Modules.command(&[Need::Mpich, Need::Hwloc]).unwrap(),
             "module load mpich && export ISOCHRON_MPICC_MPICH=\"$(command -v mpicc)\" \
              ISOCHRON_MPIRUN_MPICH=\"$(command -v mpirun)\" && module unload mpich && \
              module load hwloc openmpi"

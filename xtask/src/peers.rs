@@ -134,11 +134,7 @@ impl Builder<'_> {
         }
         let mut download = Command::new("python3");
         let options = "-m pip download --quiet --no-deps --only-binary :all: --dest";
-        execute(
-            download
-                .args(options.split(' '))
-                .args([&root, Path::new(MKL)]),
-        )?;
+        execute(download.args(options.split(' ')).args([&root, Path::new(MKL)]))?;
         let wheel = file_in(&root, "mkl-").context("pip left no package")?;
         let mut unpack = Command::new("python3");
         let unpack = unpack.args(["-m", "zipfile", "-e"]);

@@ -24,10 +24,7 @@ use crate::workspace::Workspace;
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The files for compilers, which are the same with every MPI library.
-const SOURCES: [&str; 2] = [
-    "runtime/c/include/isochron.h",
-    "runtime/c/fortran/isochron.f90",
-];
+const SOURCES: [&str; 2] = ["runtime/c/include/isochron.h", "runtime/c/fortran/isochron.f90"];
 
 /// The folder, and the libraries that are installed.
 #[derive(Debug, clap::Args)]
@@ -46,22 +43,15 @@ pub struct PrefixOptions {
 /// If a step fails; if there is no MPI library.
 pub fn run(workspace: &Workspace, steps: &mut Steps, options: &PrefixOptions) -> Result<()> {
     install::ensure(Goal::Run, steps)?;
-    let found = [Library::OpenMpi, Library::Mpich]
-        .into_iter()
-        .filter(|library| library.find().is_some());
-    let libraries = if options.mpi.is_empty() {
-        found.collect()
-    } else {
-        options.mpi.clone()
-    };
+    let found =
+        [Library::OpenMpi, Library::Mpich].into_iter().filter(|library| library.find().is_some());
+    let libraries = if options.mpi.is_empty() { found.collect() } else { options.mpi.clone() };
     ensure!(!libraries.is_empty(), "there is no MPI library");
     for &library in &libraries {
         let mpi = build::prepare(workspace, library)?;
         build::release(workspace, steps, &mpi, "-p isochron-c --lib")?;
     }
-    steps.run("install", || {
-        write_files(workspace, &libraries, &options.prefix)
-    })?;
+    steps.run("install", || write_files(workspace, &libraries, &options.prefix))?;
     println!("\n{}", show_path(&options.prefix));
     Ok(())
 }
@@ -100,10 +90,7 @@ fn write_library(workspace: &Workspace, library: Library, folder: &Path) -> Resu
     }
     let (major, _) = VERSION.split_once('.').unwrap_or((VERSION, ""));
     let soname = format!("{stem}.{major}");
-    for (link, target) in [
-        (&soname, format!("{stem}.{VERSION}")),
-        (&stem, soname.clone()),
-    ] {
+    for (link, target) in [(&soname, format!("{stem}.{VERSION}")), (&stem, soname.clone())] {
         self::link(Path::new(&target), &folder.join(link))?;
     }
     Ok(())

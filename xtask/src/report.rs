@@ -57,10 +57,7 @@ pub fn compare(even: &DemoReport, balanced: &DemoReport) -> String {
     .map(|(name, (left, right))| format!("{name:<28}{left:>14}{right:>14}\n"))
     .collect();
     let alone = describe_ratio(even.wall_s, balanced.wall_s);
-    let whole = describe_ratio(
-        even.wall_s + even.balance_s,
-        balanced.wall_s + balanced.balance_s,
-    );
+    let whole = describe_ratio(even.wall_s + even.balance_s, balanced.wall_s + balanced.balance_s);
     rows + &format!("balanced, it is {alone}; with the measuring, {whole}\n")
 }
 

@@ -62,10 +62,8 @@ impl Step {
 pub fn execute(command: &mut Command) -> Result<()> {
     let line = line_of(command);
     println!("$ {line}");
-    let status = command
-        .stdin(Stdio::null())
-        .status()
-        .with_context(|| format!("`{line}` did not start"))?;
+    let status =
+        command.stdin(Stdio::null()).status().with_context(|| format!("`{line}` did not start"))?;
     if !status.success() {
         bail!("`{line}`: {status}");
     }
@@ -76,11 +74,7 @@ pub fn execute(command: &mut Command) -> Result<()> {
 fn line_of(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let is_cargo = program.file_stem().is_some_and(|stem| stem == "cargo");
-    let mut line = if is_cargo {
-        "cargo".to_owned()
-    } else {
-        show_path(program)
-    };
+    let mut line = if is_cargo { "cargo".to_owned() } else { show_path(program) };
     for word in command.get_args() {
         line.push(' ');
         line.push_str(&show_path(Path::new(word)));
@@ -107,9 +101,7 @@ mod tests {
     fn paths_in_the_working_directory_are_relative_to_it() {
         let here = env::current_dir().unwrap();
         let mut command = Command::new(here.join("target/release/isochron"));
-        command
-            .args(["mxm", "--report"])
-            .arg(here.join("target/demo/even.json"));
+        command.args(["mxm", "--report"]).arg(here.join("target/demo/even.json"));
         command.arg("/elsewhere/a").arg(&here);
         let whole = here.display();
         assert_eq!(

@@ -22,11 +22,8 @@ use crate::wheel;
 use crate::workspace::Workspace;
 
 /// The programs that the multi-rank tests launch.
-const PROGRAMS: &[(&str, &str)] = &[
-    ("BIN", "isochron"),
-    ("CASES", "isochron-cases"),
-    ("STENCIL", "examples/stencil"),
-];
+const PROGRAMS: &[(&str, &str)] =
+    &[("BIN", "isochron"), ("CASES", "isochron-cases"), ("STENCIL", "examples/stencil")];
 
 /// The harness reads the number of tests that run at one time from this variable.
 const TEST_THREADS: &str = "RUST_TEST_THREADS";
@@ -52,20 +49,11 @@ pub struct TestOptions {
 /// # Errors
 /// If a step fails.
 pub fn run(workspace: &Workspace, steps: &mut Steps, options: &TestOptions) -> Result<()> {
-    let goal = if options.all {
-        Goal::TestAll
-    } else {
-        Goal::Test
-    };
+    let goal = if options.all { Goal::TestAll } else { Goal::Test };
     install::ensure(goal, steps)?;
     let python = find_python().context("no Python with numpy was found")?;
     let open_mpi = build::prepare(workspace, Library::OpenMpi)?;
-    build::release(
-        workspace,
-        steps,
-        &open_mpi,
-        &format!("{EVERYTHING} {TEST_HOOKS}"),
-    )?;
+    build::release(workspace, steps, &open_mpi, &format!("{EVERYTHING} {TEST_HOOKS}"))?;
     let mpich = build::prepare(workspace, Library::Mpich)?;
     let with_libraries = format!("{ISOCHRON_AND_CASES} --lib {TEST_HOOKS}");
     build::release(workspace, steps, &mpich, &with_libraries)?;
@@ -93,9 +81,8 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, options: &TestOptions) -> R
         if let Some(browser) = find_browser() {
             command.env("ISOCHRON_BROWSER", browser);
         }
-        let wheel = steps.run("wheel without MPI", || {
-            wheel::pack_without_mpi(workspace, &open_mpi)
-        })?;
+        let wheel =
+            steps.run("wheel without MPI", || wheel::pack_without_mpi(workspace, &open_mpi))?;
         command.env("ISOCHRON_WHEEL_WITHOUT_MPI", wheel);
         let reframe = steps.run("ReFrame", || wheel::provide_reframe(workspace))?;
         command.env("ISOCHRON_REFRAME", reframe);
@@ -134,10 +121,7 @@ fn report_times(command: &mut Command) -> Result<()> {
     let version = machine::read_output("rustc", &["-vV"]).context("rustc does not start")?;
     let host = version.lines().find_map(|line| line.strip_prefix("host: "));
     let host = host.context("rustc does not tell its host")?;
-    let runner = format!(
-        "CARGO_TARGET_{}_RUNNER",
-        host.to_uppercase().replace('-', "_")
-    );
+    let runner = format!("CARGO_TARGET_{}_RUNNER", host.to_uppercase().replace('-', "_"));
     command.env(runner, "env RUSTC_BOOTSTRAP=1");
     let words = "--lib --bins --tests -- -Zunstable-options --report-time";
     command.args(words.split(' '));

@@ -24,13 +24,8 @@ const REFRAME: &str = "ReFrame-HPC==4.10.4";
 
 /// The packages that the tests install. mpi4py finds the MPI library of a process at run time. Perfetto's has the messages of
 /// its traces.
-const PACKAGES: [&str; 5] = [
-    "mpi4py==4.1.2",
-    "numpy==2.4.6",
-    "perfetto==0.59.1",
-    "protobuf==7.36.2",
-    "scipy==1.17.1",
-];
+const PACKAGES: [&str; 5] =
+    ["mpi4py==4.1.2", "numpy==2.4.6", "perfetto==0.59.1", "protobuf==7.36.2", "scipy==1.17.1"];
 
 /// Builds with this MPI library and packs the wheel; prints its path.
 ///
@@ -75,9 +70,7 @@ fn pack_module(workspace: &Workspace, name: &str, target: &Path) -> Result<PathB
     fs::create_dir_all(&content)?;
     let sources = workspace.root().join("runtime/python");
     let mut metadata = Command::new(tools.join("maturin"));
-    metadata
-        .args(["pep517", "write-dist-info", "--metadata-directory"])
-        .arg(&content);
+    metadata.args(["pep517", "write-dist-info", "--metadata-directory"]).arg(&content);
     metadata.arg("--interpreter").arg(tools.join("python"));
     execute(metadata.current_dir(&sources))?;
     copy_package(&sources.join("python/isochron"), &content.join("isochron"))?;
@@ -86,10 +79,7 @@ fn pack_module(workspace: &Workspace, name: &str, target: &Path) -> Result<PathB
     strip.arg("--strip-debug").arg(&module).arg("-o");
     execute(strip.arg(content.join("isochron/_isochron.abi3.so")))?;
     let mut packer = Command::new(tools.join("python"));
-    packer
-        .args(["-m", "wheel", "pack"])
-        .arg(&content)
-        .arg("--dest-dir");
+    packer.args(["-m", "wheel", "pack"]).arg(&content).arg("--dest-dir");
     execute(packer.arg(&out))?;
     find_wheel(&out)
 }
@@ -108,9 +98,7 @@ fn find_wheel(folder: &Path) -> Result<PathBuf> {
         .flatten()
         .map(|entry| entry.path())
         .filter(|path| path.extension().is_some_and(|end| end == "whl"));
-    wheels
-        .next()
-        .with_context(|| format!("no wheel in {}", folder.display()))
+    wheels.next().with_context(|| format!("no wheel in {}", folder.display()))
 }
 
 /// Returns the folder of the tools' programs, and makes it if they are missing.
@@ -135,11 +123,7 @@ fn provide_environment(workspace: &Workspace, name: &str, packages: &[&str]) -> 
         return Ok(programs);
     }
     let python = find_python().context("no Python was found")?;
-    execute(
-        Command::new(python)
-            .args(["-m", "venv", "--clear"])
-            .arg(&environment),
-    )?;
+    execute(Command::new(python).args(["-m", "venv", "--clear"]).arg(&environment))?;
     execute(call_pip(&programs).arg("install").args(packages))?;
     fs::write(note, wanted)?;
     Ok(programs)

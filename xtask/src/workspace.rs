@@ -38,10 +38,7 @@ impl Workspace {
         }
         let output = command.output().context("cargo metadata did not start")?;
         if !output.status.success() {
-            bail!(
-                "cargo metadata: {}",
-                String::from_utf8_lossy(&output.stderr)
-            );
+            bail!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
         }
         let metadata: Value = serde_json::from_slice(&output.stdout)?;
         Ok(Self {
@@ -78,9 +75,7 @@ impl Workspace {
     /// spaces.
     pub fn cargo(&self, library: Library, line: &str) -> Command {
         let mut command = Command::new(cargo());
-        command
-            .args(line.split_whitespace())
-            .current_dir(&self.root);
+        command.args(line.split_whitespace()).current_dir(&self.root);
         command.env("CARGO_TARGET_DIR", self.target(library));
         command
     }

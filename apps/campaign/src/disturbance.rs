@@ -16,11 +16,7 @@ pub(crate) struct HostState {
 impl HostState {
     /// Reads the state.
     pub fn read(gpus: &Gpus) -> Self {
-        Self {
-            at: Instant::now(),
-            processors: ProcessorTimes::read(),
-            gpus: gpus.read(),
-        }
+        Self { at: Instant::now(), processors: ProcessorTimes::read(), gpus: gpus.read() }
     }
 
     /// Lists the disturbances in the time from `before` to this state.

@@ -57,10 +57,7 @@ pub enum CampaignError {
 impl CampaignError {
     /// Makes an error of a file or folder.
     pub(crate) fn file(path: &Path, reason: impl Display) -> Self {
-        Self::File {
-            path: path.to_path_buf(),
-            reason: reason.to_string(),
-        }
+        Self::File { path: path.to_path_buf(), reason: reason.to_string() }
     }
 
     /// Returns `true` if the input is wrong, and `false` if the run failed.

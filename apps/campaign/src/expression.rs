@@ -40,10 +40,7 @@ impl Expression {
             return Err(format!("`{start}…` is longer than {LONGEST} bytes"));
         }
         match ENVIRONMENT.compile_expression_owned(source.to_owned()) {
-            Ok(compiled) => Ok(Self {
-                source: source.to_owned(),
-                compiled: Arc::new(compiled),
-            }),
+            Ok(compiled) => Ok(Self { source: source.to_owned(), compiled: Arc::new(compiled) }),
             Err(error) => {
                 let advice =
                     if source.contains("&&") || source.contains("||") || source.contains('!') {
@@ -165,11 +162,7 @@ mod tests {
             ("not (1 > 2)", Some(1.0)),
             ("text", None),
         ] {
-            assert_eq!(
-                Expression::parse(source).unwrap().number(&names),
-                expected,
-                "{source}"
-            );
+            assert_eq!(Expression::parse(source).unwrap().number(&names), expected, "{source}");
         }
     }
 

@@ -35,10 +35,7 @@ impl Gpus {
 
     /// Describes the GPUs; an empty list without any.
     pub fn describe(&self) -> Value {
-        let driver = self
-            .0
-            .as_ref()
-            .and_then(|nvml| nvml.sys_driver_version().ok());
+        let driver = self.0.as_ref().and_then(|nvml| nvml.sys_driver_version().ok());
         self.list(|gpu| {
             json!({
                 "name": known(gpu.name()),
@@ -115,18 +112,13 @@ mod tests {
 
     #[test]
     fn heat_and_other_programs_are_reasons() {
-        let state = |slowed_ns, programs| GpuState {
-            slowed_ns: Some(slowed_ns),
-            programs: Some(programs),
-        };
+        let state =
+            |slowed_ns, programs| GpuState { slowed_ns: Some(slowed_ns), programs: Some(programs) };
         let second = Duration::from_secs(1);
         let quiet: [String; 0] = [];
         assert_eq!(state(105, 1).describe(&state(5, 0), 0, second), quiet);
         assert_eq!(state(9_900_000, 1).describe(&state(0, 0), 0, second), quiet);
-        assert_eq!(
-            state(11_000_000, 1).describe(&state(0, 0), 0, second).len(),
-            1
-        );
+        assert_eq!(state(11_000_000, 1).describe(&state(0, 0), 0, second).len(), 1);
         let unknown = GpuState::default();
         assert_eq!(unknown.describe(&unknown, 0, second), quiet);
         assert_eq!(

@@ -44,18 +44,14 @@ impl History {
         let points: HashMap<&str, usize> =
             points.map(|(number, point)| (&*point.id, number)).collect();
         let contenders = campaign.contenders.iter().enumerate();
-        let contenders: HashMap<&str, usize> = contenders
-            .map(|(number, contender)| (&*contender.name, number))
-            .collect();
+        let contenders: HashMap<&str, usize> =
+            contenders.map(|(number, contender)| (&*contender.name, number)).collect();
         let mut history = Self {
             nodes: campaign.points.iter().map(|point| point.nodes).collect(),
             ..Self::default()
         };
         for repetition in repetitions {
-            let place = (
-                points.get(&*repetition.point),
-                contenders.get(&*repetition.contender),
-            );
+            let place = (points.get(&*repetition.point), contenders.get(&*repetition.contender));
             if let (Some(&point), Some(&contender)) = place {
                 history.add(Cell { point, contender }, repetition);
             }
@@ -71,10 +67,7 @@ impl History {
         let of_cell = self.cells.entry(cell).or_default();
         let attempts = match repetition.round {
             Some(round) => of_cell.rounds.entry(round).or_default(),
-            None => of_cell
-                .trials
-                .entry(fingerprint(&repetition.tuned))
-                .or_default(),
+            None => of_cell.trials.entry(fingerprint(&repetition.tuned)).or_default(),
         };
         attempts.push(repetition);
     }
@@ -105,10 +98,7 @@ impl History {
 
     /// Returns the number of rounds in which a cell was begun.
     pub fn rounds_of(&self, cell: Cell) -> u32 {
-        let last = self
-            .cells
-            .get(&cell)
-            .and_then(|of_cell| of_cell.rounds.last_key_value());
+        let last = self.cells.get(&cell).and_then(|of_cell| of_cell.rounds.last_key_value());
         last.map_or(0, |(round, _)| round.saturating_add(1))
     }
 
@@ -167,9 +157,7 @@ impl History {
 
 /// Returns the attempt that counts.
 fn count_one(attempts: &[Repetition]) -> Option<&Repetition> {
-    let undisturbed = attempts
-        .iter()
-        .find(|attempt| attempt.is_done() && !attempt.is_disturbed());
+    let undisturbed = attempts.iter().find(|attempt| attempt.is_done() && !attempt.is_disturbed());
     let done = || attempts.iter().rfind(|attempt| attempt.is_done());
     undisturbed.or_else(done).or(attempts.last())
 }
@@ -194,9 +182,7 @@ impl Contender {
         let mut values = repetition.values.clone();
         values.insert(TOOK.to_owned(), repetition.took_s);
         for computed in &self.computed {
-            if let Some(value) = computed
-                .expression
-                .number(&know(&repetition.parameters, &values))
+            if let Some(value) = computed.expression.number(&know(&repetition.parameters, &values))
             {
                 values.insert(computed.name.clone(), value);
             }
@@ -217,12 +203,9 @@ pub(crate) fn know<'r>(
     parameters: &'r Parameters,
     values: &'r Values,
 ) -> BTreeMap<&'r str, Known<'r>> {
-    let parameters = parameters
-        .iter()
-        .map(|(name, value)| (name.as_str(), Known::Parameter(value)));
-    let values = values
-        .iter()
-        .map(|(name, &value)| (name.as_str(), Known::Value(value)));
+    let parameters =
+        parameters.iter().map(|(name, value)| (name.as_str(), Known::Parameter(value)));
+    let values = values.iter().map(|(name, &value)| (name.as_str(), Known::Value(value)));
     parameters.chain(values).collect()
 }
 
@@ -251,9 +234,7 @@ impl Campaign {
         let tuned = self.list_tunings(cell).into_iter().next()?;
         let parameters = &self.point_of(cell).parameters;
         // Checked when the file was read.
-        self.contender_of(cell)
-            .make_command(parameters, &tuned)
-            .ok()
+        self.contender_of(cell).make_command(parameters, &tuned).ok()
     }
 
     pub(crate) fn point_of(&self, cell: Cell) -> &Point {

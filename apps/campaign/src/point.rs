@@ -48,11 +48,7 @@ pub struct Point {
 
 impl Point {
     pub(crate) fn new(parameters: Parameters) -> Self {
-        Self {
-            id: fingerprint(&parameters),
-            parameters,
-            nodes: None,
-        }
+        Self { id: fingerprint(&parameters), parameters, nodes: None }
     }
 }
 
@@ -77,9 +73,7 @@ pub(crate) fn to_hex(bytes: &[u8]) -> String {
 
 /// Writes parameters for a line: `hosts=1:4 size=4096`.
 pub fn describe_parameters(parameters: &Parameters) -> String {
-    let words = parameters
-        .iter()
-        .map(|(name, value)| format!("{name}={value}"));
+    let words = parameters.iter().map(|(name, value)| format!("{name}={value}"));
     words.collect::<Vec<_>>().join(" ")
 }
 
@@ -97,9 +91,6 @@ mod tests {
         assert_eq!(point.id, "d4b66b42d9f545e5");
         let text = ("size".to_owned(), Parameter::Text("4096".to_owned()));
         assert_ne!(point.id, Point::new([text, hosts].into()).id);
-        assert_eq!(
-            describe_parameters(&point.parameters),
-            "hosts=1:4 size=4096"
-        );
+        assert_eq!(describe_parameters(&point.parameters), "hosts=1:4 size=4096");
     }
 }

@@ -119,10 +119,8 @@ pub(crate) fn run_process(
             return ended;
         }
     };
-    let outputs = [
-        child.stdout.take().map(KeptOutput::read),
-        child.stderr.take().map(KeptOutput::read),
-    ];
+    let outputs =
+        [child.stdout.take().map(KeptOutput::read), child.stderr.take().map(KeptOutput::read)];
     let group = Pid::from_child(&child);
     let since = HostProcess::read(&child.id().to_string()).map_or(u64::MAX, |it| it.start);
     let (sender, receiver) = mpsc::channel();
@@ -208,10 +206,7 @@ pub(crate) fn end_left(folder: &Path) {
     let start = [folder.as_os_str().as_encoded_bytes(), b":"].concat();
     // A folder may be called as this one with more behind a colon.
     let is_own = |own: &[u8]| own.contains(&b'-') && !own.contains(&b'/') && !own.contains(&b':');
-    end_members(
-        |mark| mark.strip_prefix(&start[..]).is_some_and(is_own),
-        u64::MAX,
-    );
+    end_members(|mark| mark.strip_prefix(&start[..]).is_some_and(is_own), u64::MAX);
 }
 
 /// Kills the members of a repetition until there are none.
@@ -236,17 +231,13 @@ fn end_members(is_mark: impl Fn(&[u8]) -> bool, since: u64) {
 fn list_members(is_mark: impl Fn(&[u8]) -> bool, since: u64) -> BTreeSet<i32> {
     // Most leave nothing behind. Then no list of all is needed.
     let mut numbers = HostProcess::list_numbers();
-    let has_child = waitid(
-        WaitId::All,
-        WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT,
-    );
+    let has_child =
+        waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT);
     if has_child.is_err() && !numbers.any(|it| has_mark(it, &is_mark)) {
         return BTreeSet::new();
     }
-    let all: BTreeMap<i32, HostProcess> = HostProcess::list()
-        .into_iter()
-        .map(|it| (it.number, it))
-        .collect();
+    let all: BTreeMap<i32, HostProcess> =
+        HostProcess::list().into_iter().map(|it| (it.number, it)).collect();
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let parent = |process: &i32| all.get(process).map(|it| it.parent);
     let spared: Vec<i32> = iter::successors(Some(own), parent).collect();
@@ -341,15 +332,8 @@ mod tests {
     #[test]
     fn outputs_status_and_variables_are_the_programs() {
         let folder = tempfile::tempdir().unwrap();
-        let ended = run(
-            "echo $GREETING; pwd; echo bad >&2; exit 3",
-            Duration::MAX,
-            folder.path(),
-        );
-        assert_eq!(
-            ended.stdout,
-            format!("hello\n{}\n", folder.path().display())
-        );
+        let ended = run("echo $GREETING; pwd; echo bad >&2; exit 3", Duration::MAX, folder.path());
+        assert_eq!(ended.stdout, format!("hello\n{}\n", folder.path().display()));
         assert_eq!(ended.stderr, "bad\n");
         assert!(matches!(ended.end, ProcessEnd::Ended(status) if status.code() == Some(3)));
     }
@@ -418,10 +402,7 @@ mod tests {
         let worker = HostProcess::parse(&fs::read_to_string(folder.path().join("done")).unwrap());
         let worker = worker.unwrap().own_ticks;
         let counted = times("self") - before;
-        assert!(
-            worker > 0 && counted >= worker,
-            "{counted} of {worker} ticks"
-        );
+        assert!(worker > 0 && counted >= worker, "{counted} of {worker} ticks");
     }
 
     #[test]
@@ -435,9 +416,7 @@ mod tests {
         };
         let group = rustix::process::getpgrp().as_raw_nonzero().get();
         let suffixes = ["", "/", ":", ":x", "/b:12-ab", ":12-ab/c", ":12-ab"];
-        let marked: Vec<_> = suffixes
-            .map(|suffix| start(&format!("{own}{suffix}"), group))
-            .into();
+        let marked: Vec<_> = suffixes.map(|suffix| start(&format!("{own}{suffix}"), group)).into();
         end_left(folder.path());
         run("true", Duration::MAX, folder.path());
         for (suffix, mut process) in suffixes.into_iter().zip(marked) {
@@ -464,15 +443,11 @@ mod tests {
     #[test]
     fn the_end_is_uncertain_while_the_engine_stands_still() {
         let now = Instant::now();
-        for (late, is_seen) in [
-            (Duration::ZERO, true),
-            (LOOK, true),
-            (Duration::from_secs(6), false),
-        ] {
+        for (late, is_seen) in
+            [(Duration::ZERO, true), (LOOK, true), (Duration::from_secs(6), false)]
+        {
             let (sender, receiver) = mpsc::channel();
-            sender
-                .send((Ok(ExitStatus::default()), now + late))
-                .unwrap();
+            sender.send((Ok(ExitStatus::default()), now + late)).unwrap();
             let group = rustix::process::getpid();
             let stop = AtomicBool::new(false);
             let (_, _, unseen) = wait(&receiver, now, Duration::MAX, &stop, group);
@@ -486,11 +461,7 @@ mod tests {
         let path = folder.path().join("again");
         fs::write(&path, "exec sh \"$0\"\n").unwrap();
         for _ in 0..20 {
-            run(
-                "setsid sh ./again & echo done",
-                Duration::MAX,
-                folder.path(),
-            );
+            run("setsid sh ./again & echo done", Duration::MAX, folder.path());
             assert_eq!(list_sleepers("./again"), [] as [String; 0]);
         }
     }
@@ -509,10 +480,8 @@ mod tests {
     #[test]
     fn a_missing_program_is_an_end() {
         let folder = tempfile::tempdir().unwrap();
-        let line = CommandLine {
-            words: vec!["/no/such/program".to_owned()],
-            ..CommandLine::default()
-        };
+        let line =
+            CommandLine { words: vec!["/no/such/program".to_owned()], ..CommandLine::default() };
         let ended = run_line(&line, folder.path(), Duration::MAX, false);
         assert!(matches!(ended.end, ProcessEnd::NotStarted(_)));
     }

@@ -34,12 +34,8 @@ impl HostProcess {
         // The name of the program, in parentheses, may have blanks.
         let (begin, end) = line.rsplit_once(')')?;
         let fields: Vec<&str> = end.split_whitespace().collect();
-        let field = |place: usize| -> u64 {
-            fields
-                .get(place)
-                .and_then(|it| it.parse().ok())
-                .unwrap_or(0)
-        };
+        let field =
+            |place: usize| -> u64 { fields.get(place).and_then(|it| it.parse().ok()).unwrap_or(0) };
         Some(Self {
             number: begin.split(' ').next()?.parse().ok()?,
             parent: field(1) as i32,
@@ -60,9 +56,7 @@ impl HostProcess {
     /// Lists these processes.
     pub fn list() -> Vec<Self> {
         let numbers = Self::list_numbers();
-        numbers
-            .filter_map(|number| Self::read(&number.to_string()))
-            .collect()
+        numbers.filter_map(|number| Self::read(&number.to_string())).collect()
     }
 }
 

@@ -38,9 +38,7 @@ impl ProcessorTimes {
 
     fn new(host: &str, own: HostProcess, all: &[HostProcess]) -> Self {
         let times = host.lines().next().unwrap_or_default().split_whitespace();
-        let times_s = times
-            .skip(1)
-            .map(|ticks| count_seconds(ticks.parse().unwrap_or(0)));
+        let times_s = times.skip(1).map(|ticks| count_seconds(ticks.parse().unwrap_or(0)));
         let times_s: Vec<f64> = times_s.collect();
         let idle_s: f64 = times_s.iter().skip(3).take(2).sum();
         let processors = host.lines().filter(|line| line.starts_with("cpu"));
@@ -78,9 +76,7 @@ impl ProcessorTimes {
             format!("{UNCLEAR}processes that came or went")
         };
         let percent = 100.0 * others_s / whole_s;
-        Some(format!(
-            "{mark} used {percent:.0} % of this host's processors"
-        ))
+        Some(format!("{mark} used {percent:.0} % of this host's processors"))
     }
 }
 
@@ -88,10 +84,7 @@ impl ProcessorTimes {
 /// waits for what others leave behind, which was not its own.
 fn time_process(it: &HostProcess) -> ((i32, u64), f64) {
     let children = if it.number == 1 { 0 } else { it.children_ticks };
-    (
-        (it.number, it.start),
-        count_seconds(it.own_ticks + children),
-    )
+    ((it.number, it.start), count_seconds(it.own_ticks + children))
 }
 
 fn count_seconds(ticks: u64) -> f64 {

@@ -45,7 +45,7 @@ impl ResultRule {
         let names = rule.names();
         if names.is_empty() {
             return Err(
-                "no result is named: a regular expression names it by (?P<name>...)".to_owned(),
+                "no result is named: a regular expression names it by (?P<name>...)".to_owned()
             );
         }
         if names.contains(&TOOK) {
@@ -115,19 +115,13 @@ fn describe_regex_error(error: &regex::Error) -> String {
 
 /// Returns the name of a result: a key, or the last part of a pointer.
 fn name_place(place: &str) -> String {
-    let pointed = place
-        .strip_prefix('/')
-        .and_then(|parts| parts.rsplit('/').next());
+    let pointed = place.strip_prefix('/').and_then(|parts| parts.rsplit('/').next());
     pointed.unwrap_or(place).to_owned()
 }
 
 /// Returns the value of a key, or at a JSON pointer.
 fn find_place<'d>(document: &'d Value, place: &str) -> Option<&'d Value> {
-    if place.starts_with('/') {
-        document.pointer(place)
-    } else {
-        document.get(place)
-    }
+    if place.starts_with('/') { document.pointer(place) } else { document.get(place) }
 }
 
 /// Returns a number: 1 for `true` and 0 for `false`, and of a list of numbers its median.
@@ -161,22 +155,14 @@ pub(crate) fn find_document(printed: &str) -> Option<Value> {
     while !rest.is_empty() {
         let (line, mut next) = rest.split_once('\n').unwrap_or((rest, ""));
         // The parts of a document that was cut off are indented as a rule, and are none.
-        let text = if line.starts_with([' ', '\t']) {
-            line
-        } else {
-            rest
-        };
+        let text = if line.starts_with([' ', '\t']) { line } else { rest };
         let mut documents = serde_json::Deserializer::from_str(text).into_iter::<Value>();
         if let Some(Ok(document @ Value::Object(_))) = documents.next() {
             let after = text.get(documents.byte_offset()..).unwrap_or_default();
             let (end, behind) = after.split_once('\n').unwrap_or((after, ""));
             if end.trim().is_empty() {
                 last = Some(document);
-                next = if text.len() == rest.len() {
-                    behind
-                } else {
-                    next
-                };
+                next = if text.len() == rest.len() { behind } else { next };
             }
         }
         rest = next;
@@ -199,31 +185,14 @@ mod tests {
         let printed =
             "a note\n{\"wall_s\": 2}\n{\"wall_s\": 1.5, \"nodes\": [{\"busy_s\": 1}]}\nthe end\n";
         let values = json.read(printed).unwrap();
-        assert_eq!(
-            values,
-            [("wall_s".to_owned(), 1.5), ("busy_s".to_owned(), 1.0)].into()
-        );
-        assert!(
-            json.read("nothing")
-                .unwrap_err()
-                .contains("no JSON document")
-        );
-        assert!(
-            json.read("{\"wall_s\": null}")
-                .unwrap_err()
-                .contains("`wall_s`")
-        );
+        assert_eq!(values, [("wall_s".to_owned(), 1.5), ("busy_s".to_owned(), 1.0)].into());
+        assert!(json.read("nothing").unwrap_err().contains("no JSON document"));
+        assert!(json.read("{\"wall_s\": null}").unwrap_err().contains("`wall_s`"));
         let list = rule(r#"json = ["calls_s"]"#).unwrap();
-        assert_eq!(
-            list.read(r#"{"calls_s": [3, 1, 2]}"#).unwrap()["calls_s"],
-            2.0
-        );
+        assert_eq!(list.read(r#"{"calls_s": [3, 1, 2]}"#).unwrap()["calls_s"], 2.0);
         assert!(list.read(r#"{"calls_s": []}"#).is_err());
         let switch = rule(r#"json = ["converged"]"#).unwrap();
-        assert_eq!(
-            switch.read(r#"{"converged": true}"#).unwrap()["converged"],
-            1.0
-        );
+        assert_eq!(switch.read(r#"{"converged": true}"#).unwrap()["converged"], 1.0);
         let named = rule(r#"json = { busy = "/nodes/0/busy_s" }"#).unwrap();
         assert_eq!(named.read(printed).unwrap()["busy"], 1.0);
     }
@@ -305,10 +274,9 @@ mod tests {
             ));
             match read {
                 Ok(values) => assert!(part.is_empty() && values["wall_s"].is_finite()),
-                Err(reason) => assert!(
-                    !part.is_empty() && reason.contains(part),
-                    "{word}: {reason}"
-                ),
+                Err(reason) => {
+                    assert!(!part.is_empty() && reason.contains(part), "{word}: {reason}")
+                }
             }
         }
         // The parts of a document that was cut off are no documents.
@@ -318,12 +286,9 @@ mod tests {
     #[test]
     fn the_anchors_of_an_expression_are_the_ends_of_a_line() {
         let regex = rule(r"regex = '^Time: (?P<t_s>\S+) s$'").unwrap();
-        for printed in [
-            "Time: 2 s",
-            "x\nTime: 2 s\ny\n",
-            "x\r\nTime: 2 s\r\n",
-            "Time: 1 s\nTime: 2 s\n",
-        ] {
+        for printed in
+            ["Time: 2 s", "x\nTime: 2 s\ny\n", "x\r\nTime: 2 s\r\n", "Time: 1 s\nTime: 2 s\n"]
+        {
             assert_eq!(regex.read(printed).unwrap()["t_s"], 2.0, "{printed:?}");
         }
         assert!(regex.read("a Time: 2 s\nTime: 2 s b\n").is_err());

@@ -46,14 +46,9 @@ impl Campaign {
         if self.contender_of(cell).tune.is_empty() || history.find_chosen(cell).is_some() {
             return Vec::new();
         }
-        let trials = self.list_tunings(cell).into_iter().map(|tuned| Task {
-            cell,
-            round: None,
-            tuned,
-        });
-        trials
-            .filter(|trial| history.attempts_of(trial).is_empty())
-            .collect()
+        let trials =
+            self.list_tunings(cell).into_iter().map(|tuned| Task { cell, round: None, tuned });
+        trials.filter(|trial| history.attempts_of(trial).is_empty()).collect()
     }
 
     /// Lists the repetitions of a round in their order, by the rounds before it. Every contender runs every point once, unless
@@ -110,23 +105,17 @@ impl Campaign {
 
     /// Returns the reason why a point is not measured in a round; `None` if it is.
     pub(crate) fn find_end(&self, history: &History, point: usize, round: u32) -> Option<PointEnd> {
-        if self
-            .cells_at(point)
-            .all(|cell| self.is_given_up(history, cell, round))
-        {
+        if self.cells_at(point).all(|cell| self.is_given_up(history, cell, round)) {
             return Some(PointEnd::Failed);
         }
         if round >= self.repeat.max {
             return Some(PointEnd::Rounds);
         }
         let is_precise = round >= self.repeat.min
-            && self
-                .list_figures(history, point, round)
-                .iter()
-                .all(|figure| {
-                    let precision = figure.and_then(|figure| figure.precision());
-                    precision.is_some_and(|precision| precision <= self.repeat.precision)
-                });
+            && self.list_figures(history, point, round).iter().all(|figure| {
+                let precision = figure.and_then(|figure| figure.precision());
+                precision.is_some_and(|precision| precision <= self.repeat.precision)
+            });
         is_precise.then_some(PointEnd::Precise)
     }
 
@@ -138,9 +127,8 @@ impl Campaign {
         point: usize,
         round: u32,
     ) -> Vec<Option<MedianInterval>> {
-        let (given_up, run): (Vec<Cell>, Vec<Cell>) = self
-            .cells_at(point)
-            .partition(|&cell| self.is_given_up(history, cell, round));
+        let (given_up, run): (Vec<Cell>, Vec<Cell>) =
+            self.cells_at(point).partition(|&cell| self.is_given_up(history, cell, round));
         let has_reference = run.first().is_some_and(|cell| cell.contender == 0);
         let first = usize::from(has_reference && run.len() > 1);
         let mut figures: Vec<_> = run[first..]
@@ -152,8 +140,7 @@ impl Campaign {
             .collect();
         if given_up.is_empty() {
             figures.extend(
-                self.goals_at(point)
-                    .map(|goal| self.find_figure(history, point, goal, round)),
+                self.goals_at(point).map(|goal| self.find_figure(history, point, goal, round)),
             );
         }
         figures
@@ -188,28 +175,18 @@ impl Campaign {
         if !self.is_compared(cell) {
             return None;
         }
-        let first = Cell {
-            contender: 0,
-            ..cell
-        };
-        let ratios = history
-            .list_counted(cell, round)
-            .filter_map(|(round, counted)| {
-                let value = self.contender_of(cell).find_value(counted)?;
-                let of_first = self.value_in(history, first, round)?;
-                Some((value >= 0.0 && of_first > 0.0).then_some(value / of_first))
-            });
-        MedianInterval::of(
-            ratios.collect::<Option<Vec<f64>>>()?,
-            self.repeat.confidence,
-        )
+        let first = Cell { contender: 0, ..cell };
+        let ratios = history.list_counted(cell, round).filter_map(|(round, counted)| {
+            let value = self.contender_of(cell).find_value(counted)?;
+            let of_first = self.value_in(history, first, round)?;
+            Some((value >= 0.0 && of_first > 0.0).then_some(value / of_first))
+        });
+        MedianInterval::of(ratios.collect::<Option<Vec<f64>>>()?, self.repeat.confidence)
     }
 
     /// Lists the goals that are judged at a point.
     pub(crate) fn goals_at(&self, point: usize) -> impl Iterator<Item = &Goal> {
-        self.goals
-            .iter()
-            .filter(move |goal| goal.points.contains(&point))
+        self.goals.iter().filter(move |goal| goal.points.contains(&point))
     }
 
     /// Returns the median of a goal's figure at a point, within each round before `round`.
@@ -247,15 +224,11 @@ impl Campaign {
                 None => Some(above),
             }
         });
-        MedianInterval::of(
-            figures.filter(|figure| figure.is_finite()),
-            self.repeat.confidence,
-        )
+        MedianInterval::of(figures.filter(|figure| figure.is_finite()), self.repeat.confidence)
     }
 
     /// Returns a contender's value in a round; `None` if it failed there or has not run.
     pub(crate) fn value_in(&self, history: &History, cell: Cell, round: u32) -> Option<f64> {
-        self.contender_of(cell)
-            .find_value(history.counted(cell, round)?)
+        self.contender_of(cell).find_value(history.counted(cell, round)?)
     }
 }

@@ -35,15 +35,8 @@ impl JobScript<'_> {
     /// # Errors
     /// [`CampaignError::File`] for a path or an option that no script can hold.
     pub fn format(&self) -> Result<String, CampaignError> {
-        if let Some(option) = self
-            .options
-            .iter()
-            .find(|option| option.contains(['\n', '\r']))
-        {
-            let reason = format!(
-                "`{}` is no option of a job: a line ends in it",
-                escape(option)
-            );
+        if let Some(option) = self.options.iter().find(|option| option.contains(['\n', '\r'])) {
+            let reason = format!("`{}` is no option of a job: a line ends in it", escape(option));
             return Err(CampaignError::file(self.file, reason));
         }
         let nodes = self.campaign.list_nodes();
@@ -79,11 +72,7 @@ fn name_job(campaign: &str) -> String {
 /// Quotes a word for a line of options, in which only spaces, quotation marks and the sign of comments stand for something.
 fn quote_option(word: &str) -> String {
     let is_plain = |c: char| !c.is_whitespace() && !"'\"\\#".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        quote(word)
-    }
+    if !word.is_empty() && word.chars().all(is_plain) { word.to_owned() } else { quote(word) }
 }
 
 fn quote_path(path: &Path) -> Result<String, CampaignError> {

@@ -39,17 +39,9 @@ impl MedianInterval {
             [Some(median); 2]
         } else {
             let rank = find_rank(n, confidence);
-            [
-                rank.map(|rank| sorted[rank]),
-                rank.map(|rank| sorted[n - 1 - rank]),
-            ]
+            [rank.map(|rank| sorted[rank]), rank.map(|rank| sorted[n - 1 - rank])]
         };
-        Some(Self {
-            median,
-            low,
-            high,
-            n,
-        })
+        Some(Self { median, low, high, n })
     }
 
     /// Returns the half-width of the interval over the median; `None` without an interval.
@@ -63,9 +55,7 @@ impl MedianInterval {
 fn find_rank(n: usize, confidence: f64) -> Option<usize> {
     let counts = Binomial::new(0.5, n as u64).ok()?;
     let misses = |rank: usize| 2.0 * counts.cdf(rank as u64);
-    (0..n.div_ceil(2))
-        .take_while(|&rank| 1.0 - misses(rank) >= confidence)
-        .last()
+    (0..n.div_ceil(2)).take_while(|&rank| 1.0 - misses(rank) >= confidence).last()
 }
 
 /// Returns the fewest values whose median has an interval of this confidence.
@@ -76,11 +66,7 @@ pub(crate) fn least_values(confidence: f64) -> usize {
 
 /// Returns the median of a sample, NaN if it is empty.
 pub(crate) fn find_median(values: Vec<f64>) -> f64 {
-    if values.is_empty() {
-        f64::NAN
-    } else {
-        times::find_median(&values)
-    }
+    if values.is_empty() { f64::NAN } else { times::find_median(&values) }
 }
 
 /// Returns the values that a Holm correction leaves of the p-values of several tests, in their order.

@@ -140,10 +140,8 @@ impl CampaignStatus {
 
 impl Failed {
     pub(crate) fn find(campaign: &Campaign, history: &History, cell: Cell) -> Option<Self> {
-        let failures: Vec<_> = history
-            .of_cell(cell)
-            .filter(|repetition| !repetition.is_done())
-            .collect();
+        let failures: Vec<_> =
+            history.of_cell(cell).filter(|repetition| !repetition.is_done()).collect();
         let last = failures.last()?;
         Some(Self {
             parameters: campaign.point_of(cell).parameters.clone(),
@@ -216,10 +214,7 @@ impl Campaign {
     /// Returns the fewest and the most repetitions of a contender at a point that are left.
     fn count_left(&self, history: &History, cell: Cell) -> (u32, u32) {
         let trials = self.list_trials(history, cell).len() as u32;
-        let (done, whole) = (
-            history.rounds_of(cell),
-            self.count_rounds(history, cell.point),
-        );
+        let (done, whole) = (history.rounds_of(cell), self.count_rounds(history, cell.point));
         let has_ended = self.find_end(history, cell.point, whole).is_some();
         if has_ended || self.is_given_up(history, cell, done) {
             return (trials, trials);
@@ -255,11 +250,7 @@ impl Campaign {
     pub(crate) fn count_rounds(&self, history: &History, point: usize) -> u32 {
         let cells = self.cells_at(point);
         let open = |cell: &Cell| !self.is_given_up(history, *cell, history.rounds_of(*cell));
-        let rounds = cells
-            .clone()
-            .filter(open)
-            .map(|cell| history.rounds_of(cell))
-            .min();
+        let rounds = cells.clone().filter(open).map(|cell| history.rounds_of(cell)).min();
         let all = cells.map(|cell| history.rounds_of(cell)).max();
         rounds.or(all).unwrap_or(0)
     }

@@ -7,11 +7,7 @@ use isochron_kernel::export_kernel;
 use isochron_kernels::{BlasProduct, Dgemv, FftRows, Jacobi, NaiveGemm, Update};
 
 export_kernel!(Update<BlasProduct>, c"gemm in Rust", isochron_kernel_gemm);
-export_kernel!(
-    Update<NaiveGemm>,
-    c"naive-gemm in Rust",
-    isochron_kernel_naive_gemm
-);
+export_kernel!(Update<NaiveGemm>, c"naive-gemm in Rust", isochron_kernel_naive_gemm);
 export_kernel!(Jacobi, c"jacobi in Rust", isochron_kernel_jacobi);
 export_kernel!(Dgemv, c"dgemv in Rust", isochron_kernel_dgemv);
 export_kernel!(FftRows, c"fft in Rust", isochron_kernel_fft);

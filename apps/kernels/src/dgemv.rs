@@ -54,10 +54,7 @@ mod tests {
 
     #[test]
     fn every_row_is_multiplied() {
-        let parameters = KernelParameters {
-            width: 21,
-            ..KernelParameters::default()
-        };
+        let parameters = KernelParameters { width: 21, ..KernelParameters::default() };
         let mut kernel = Dgemv::new(parameters);
         kernel.initialize(5).expect("memory");
         kernel.execute(&Interrupt::default()).expect("a run");

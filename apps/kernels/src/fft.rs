@@ -27,13 +27,7 @@ impl FftRows {
     pub fn new(parameters: KernelParameters) -> Self {
         let plan = FftPlanner::new().plan_fft_forward(parameters.width);
         let scratch = vec![Complex64::default(); plan.get_inplace_scratch_len()];
-        Self {
-            parameters,
-            plan,
-            rows: Vec::new(),
-            transformed: Vec::new(),
-            scratch,
-        }
+        Self { parameters, plan, rows: Vec::new(), transformed: Vec::new(), scratch }
     }
 
     /// Returns the rows, one after the other, to be written, and their transforms by the last run.
@@ -93,10 +87,7 @@ mod tests {
 
     #[test]
     fn rows_are_transformed_each_by_itself() {
-        let parameters = KernelParameters {
-            width: 8,
-            ..KernelParameters::default()
-        };
+        let parameters = KernelParameters { width: 8, ..KernelParameters::default() };
         let mut kernel = FftRows::new(parameters);
         kernel.initialize(3).expect("memory");
         kernel.execute(&Interrupt::default()).expect("a run");

@@ -22,10 +22,7 @@ impl Jacobi {
     /// Makes the kernel.
     #[must_use]
     pub fn new(parameters: KernelParameters) -> Self {
-        Self {
-            rows: DenseRows::new(parameters),
-            b: Vec::new(),
-        }
+        Self { rows: DenseRows::new(parameters), b: Vec::new() }
     }
 }
 
@@ -86,11 +83,7 @@ pub fn sweep_rows(rows: SystemRows<'_>, x: &[f64], next: &mut [f64]) -> f64 {
         let residual = rows.b[index] - multiply_row(row, x);
         *next = update_unknown(row, rows.first + index, x, residual);
         // A comparison with NaN would pass it over.
-        largest = largest.max(if residual.is_nan() {
-            f64::INFINITY
-        } else {
-            residual.abs()
-        });
+        largest = largest.max(if residual.is_nan() { f64::INFINITY } else { residual.abs() });
     }
     largest
 }
@@ -112,10 +105,7 @@ mod tests {
 
     #[test]
     fn sweeps_converge_to_the_solution() {
-        let parameters = KernelParameters {
-            width: 12,
-            ..KernelParameters::default()
-        };
+        let parameters = KernelParameters { width: 12, ..KernelParameters::default() };
         let mut kernel = Jacobi::new(parameters);
         kernel.initialize(12).expect("memory");
         for _ in 0..60 {
@@ -132,21 +122,12 @@ mod tests {
     #[test]
     fn a_sweep_is_the_same_in_any_division_and_tells_its_largest_residual() {
         let (n, cut) = (5, 2);
-        let a: Vec<f64> = (0..n * n)
-            .map(|at| make_dominant(at / n, at % n, 9).unwrap_or(0.25))
-            .collect();
+        let a: Vec<f64> =
+            (0..n * n).map(|at| make_dominant(at / n, at % n, 9).unwrap_or(0.25)).collect();
         let (b, x) = ([1.0, -2.0, 3.0, 4.0, 5.0], [0.5, 0.25, -1.0, 2.0, 0.0]);
         let sweep = |rows: std::ops::Range<usize>, next: &mut [f64]| {
             let (a, first) = (&a[rows.start * n..rows.end * n], rows.start);
-            sweep_rows(
-                SystemRows {
-                    a,
-                    b: &b[rows],
-                    first,
-                },
-                &x,
-                next,
-            )
+            sweep_rows(SystemRows { a, b: &b[rows], first }, &x, next)
         };
         let (mut whole, mut parts) = ([0.0; 5], [0.0; 5]);
         let largest = sweep(0..n, &mut whole);
@@ -156,11 +137,7 @@ mod tests {
         let [r0, r1] = [0, 1].map(|i| b[i] - (0..n).map(|j| a[i * n + j] * x[j]).sum::<f64>());
         assert_eq!([whole[0], whole[1]], [x[0] + r0 / 9.0, x[1] + r1 / 9.0]);
         let nan = [f64::NAN; 5];
-        let rows = SystemRows {
-            a: &a,
-            b: &b,
-            first: 0,
-        };
+        let rows = SystemRows { a: &a, b: &b, first: 0 };
         assert_eq!(sweep_rows(rows, &nan, &mut whole), f64::INFINITY);
     }
 }

@@ -64,11 +64,7 @@ pub struct KernelParameters {
 
 impl Default for KernelParameters {
     fn default() -> Self {
-        Self {
-            block: 32,
-            width: 1024,
-            memory_bytes: u64::MAX,
-        }
+        Self { block: 32, width: 1024, memory_bytes: u64::MAX }
     }
 }
 

@@ -26,9 +26,7 @@ impl MemoryCount {
         let left = bytes.and_then(|bytes| self.0.checked_sub(bytes));
         self.0 = left.ok_or(KernelError::NoMemory)?;
         let mut elements = Vec::new();
-        elements
-            .try_reserve_exact(count)
-            .map_err(|_| KernelError::NoMemory)?;
+        elements.try_reserve_exact(count).map_err(|_| KernelError::NoMemory)?;
         elements.extend((0..count).map(element));
         Ok(elements)
     }

@@ -17,10 +17,7 @@ pub struct DenseRows {
 impl DenseRows {
     /// Makes an empty matrix.
     pub fn new(parameters: KernelParameters) -> Self {
-        Self {
-            parameters,
-            ..Self::default()
-        }
+        Self { parameters, ..Self::default() }
     }
 
     /// Gives the memory back.

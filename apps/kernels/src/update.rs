@@ -75,11 +75,7 @@ impl<P: Multiply> Update<P> {
     /// Makes the kernel with a way to multiply.
     #[must_use]
     pub fn new(parameters: KernelParameters, product: P) -> Self {
-        Self {
-            parameters,
-            product,
-            data: None,
-        }
+        Self { parameters, product, data: None }
     }
 }
 
@@ -99,11 +95,7 @@ impl<P: Multiply> Kernel for Update<P> {
     fn initialize(&mut self, d: u64) -> Result<(), KernelError> {
         let block = self.parameters.block;
         let (rows, cols) = split_area(d);
-        let size = |blocks| {
-            count_units(blocks)?
-                .checked_mul(block)
-                .ok_or(KernelError::NoMemory)
-        };
+        let size = |blocks| count_units(blocks)?.checked_mul(block).ok_or(KernelError::NoMemory);
         let (rows, cols) = (size(rows)?, size(cols)?);
         let mut memory = MemoryCount::new(self.parameters.memory_bytes);
         self.data = Some(UpdateData {
@@ -126,11 +118,7 @@ impl<P: Multiply> Kernel for Update<P> {
         // Both pivots lie at the beginning: a column of blocks, and a row of them.
         let known = data.pivot_column.len().min(data.a.len());
         data.pivot_column[..known].copy_from_slice(&data.a[..known]);
-        for (to, from) in data
-            .pivot_row
-            .chunks_mut(block)
-            .zip(data.b.chunks(rows.max(1)))
-        {
+        for (to, from) in data.pivot_row.chunks_mut(block).zip(data.b.chunks(rows.max(1))) {
             to.copy_from_slice(&from[..block]);
         }
         self.product.multiply(
@@ -153,10 +141,7 @@ mod tests {
     use crate::NaiveGemm;
 
     fn run(product: impl Multiply, d: u64) -> Vec<f64> {
-        let parameters = KernelParameters {
-            block: 3,
-            ..KernelParameters::default()
-        };
+        let parameters = KernelParameters { block: 3, ..KernelParameters::default() };
         let mut kernel = Update::new(parameters, product);
         kernel.initialize(d).expect("memory");
         for _ in 0..2 {
@@ -186,10 +171,7 @@ mod tests {
 
     #[test]
     fn data_that_do_not_fit_are_refused() {
-        let parameters = KernelParameters {
-            memory_bytes: 100_000,
-            ..KernelParameters::default()
-        };
+        let parameters = KernelParameters { memory_bytes: 100_000, ..KernelParameters::default() };
         let mut kernel = Update::new(parameters, NaiveGemm);
         assert_eq!(kernel.initialize(2), Ok(()));
         assert_eq!(kernel.initialize(9), Err(KernelError::NoMemory));

@@ -16,23 +16,9 @@ use tempfile::TempDir;
 fn compile(source: &Path, library: &Path, words: &[&str]) -> Result<(), String> {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut command = Command::new("cc");
-    command.args([
-        "-std=c99",
-        "-pedantic",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        "-O2",
-    ]);
-    command
-        .args(["-shared", "-fPIC", "-I"])
-        .arg(package.join("../../devices/kernel/include"));
-    command
-        .arg(source)
-        .arg("-o")
-        .arg(library)
-        .args(words)
-        .arg("-lm");
+    command.args(["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-O2"]);
+    command.args(["-shared", "-fPIC", "-I"]).arg(package.join("../../devices/kernel/include"));
+    command.arg(source).arg("-o").arg(library).args(words).arg("-lm");
     let output = command.output().expect("a compiler");
     if output.status.success() {
         Ok(())
@@ -43,10 +29,7 @@ fn compile(source: &Path, library: &Path, words: &[&str]) -> Result<(), String> 
 
 /// Compiles a kernel with this text in place of its table.
 fn compile_text(folder: &TempDir, name: &str, text: &str) -> PathBuf {
-    let (source, library) = (
-        folder.path().join(name),
-        folder.path().join(format!("{name}.so")),
-    );
+    let (source, library) = (folder.path().join(name), folder.path().join(format!("{name}.so")));
     std::fs::write(&source, format!("#include \"isochron_kernel.h\"\n{text}\n")).expect("a folder");
     let source_c = source.with_extension("c");
     std::fs::rename(&source, &source_c).expect("a folder");
@@ -67,10 +50,7 @@ fn the_kernels_in_c_run_and_do_the_same_work_as_those_in_rust() {
         let library = folder.path().join(format!("{file}.so"));
         let needed: &[&str] = if name == "gemm" { &BLAS } else { &[""] };
         let tried = needed.iter().map(|word| {
-            let words: Vec<&str> = [*word]
-                .into_iter()
-                .filter(|word| !word.is_empty())
-                .collect();
+            let words: Vec<&str> = [*word].into_iter().filter(|word| !word.is_empty()).collect();
             compile(Path::new(&source), &library, &words)
         });
         let tried: Vec<_> = tried.collect();
@@ -93,20 +73,14 @@ fn check_run(name: &str, kernel: LibraryKernel, blas: &Arc<dyn isochron_devices:
     for d in [1, 6] {
         run.initialize(d).expect("memory");
         let done = run.execute().expect("a run");
-        assert!(
-            matches!(done, RunEnd::Done(time_s) if time_s > 0.0),
-            "{name}"
-        );
+        assert!(matches!(done, RunEnd::Done(time_s) if time_s > 0.0), "{name}");
         run.finalize().expect("an end");
     }
 }
 
 /// Opens the only kernel of a library.
 fn open(library: &Path) -> Result<LibraryKernel, DeviceError> {
-    LibraryKernel::open(KernelPlace {
-        file: library,
-        name: None,
-    })
+    LibraryKernel::open(KernelPlace { file: library, name: None })
 }
 
 #[test]
@@ -118,24 +92,15 @@ fn the_kernels_in_rust_are_loaded_by_name_from_one_library() {
         .and_then(Path::parent)
         .expect("a folder")
         .join("examples/libkernels_library.so");
-    assert!(
-        library.exists(),
-        "build it first: cargo build --example kernels_library"
-    );
+    assert!(library.exists(), "build it first: cargo build --example kernels_library");
     let blas: Arc<dyn isochron_devices::Blas> = Arc::new(isochron_devices::EmbeddedBlas);
     for name in NAMES {
-        let place = KernelPlace {
-            file: &library,
-            name: Some(name),
-        };
+        let place = KernelPlace { file: &library, name: Some(name) };
         let kernel = LibraryKernel::open(place).expect("a kernel");
         assert_eq!(kernel.name(), format!("{name} in Rust"));
         check_run(name, kernel, &blas);
     }
-    let message = open(&library)
-        .map(|_| ())
-        .expect_err("several kernels")
-        .to_string();
+    let message = open(&library).map(|_| ()).expect_err("several kernels").to_string();
     assert!(message.contains("named as FILE:NAME"), "{message}");
 }
 
@@ -148,10 +113,7 @@ fn a_library_in_c_has_several_kernels() {
     );
     let library = compile_text(&folder, "several", &text);
     let found = ["one-d", "two-d"].map(|name| {
-        let place = KernelPlace {
-            file: &library,
-            name: Some(name),
-        };
+        let place = KernelPlace { file: &library, name: Some(name) };
         LibraryKernel::open(place).map(|kernel| kernel.name().to_owned())
     });
     assert!(matches!(&found[0], Ok(name) if name == "k"), "{found:?}");
@@ -183,32 +145,20 @@ fn a_library_that_cannot_be_used_is_named_with_the_reason() {
         "{FUNCTIONS}{TABLE} {{ISOCHRON_KERNEL_ABI, \"k\", complexity, initialize, 0, finalize}};\nint32_t (*used)(void *, const isochron_flag_t *) = execute;"
     );
     for (library, reason) in [
-        (
-            folder.path().join("missing.so"),
-            "cannot open shared object file",
-        ),
+        (folder.path().join("missing.so"), "cannot open shared object file"),
         (text, "file too short"),
         (other, "it has no symbol isochron_kernel"),
         (
             compile_text(&folder, "newer", &newer),
             "version 99 of the kernel interface, and this is version 1",
         ),
-        (
-            compile_text(&folder, "lacks", &lacks),
-            "it has no function execute",
-        ),
+        (compile_text(&folder, "lacks", &lacks), "it has no function execute"),
     ] {
         let error = open(&library).map(|_| ()).expect_err("no kernel");
-        assert!(
-            matches!(error, DeviceError::KernelLibrary { .. }),
-            "{error}"
-        );
+        assert!(matches!(error, DeviceError::KernelLibrary { .. }), "{error}");
         let message = error.to_string();
         let name = library.display().to_string();
-        assert!(
-            message.contains(&name) && message.contains(reason),
-            "{message}"
-        );
+        assert!(message.contains(&name) && message.contains(reason), "{message}");
     }
 }
 
@@ -220,11 +170,7 @@ fn errors_of_a_library_are_those_of_its_numbers() {
     );
     let library = compile_text(&folder, "failing", &table);
     let mut kernel = open(&library).expect("a kernel");
-    assert_eq!(
-        kernel.name(),
-        "failing",
-        "a kernel without a name has that of its file"
-    );
+    assert_eq!(kernel.name(), "failing", "a kernel without a name has that of its file");
     assert_eq!(kernel.initialize(9), Err(KernelError::NoMemory));
     assert_eq!(kernel.initialize(1), Ok(()));
     let interrupt = isochron_kernel::Interrupt::default();
@@ -244,12 +190,7 @@ mod exported {
 fn a_kernel_in_rust_is_exported_as_one_in_c() {
     let table = &exported::isochron_kernel;
     assert_eq!(table.abi, isochron_kernel::ISOCHRON_KERNEL_ABI);
-    let functions = (
-        table.complexity,
-        table.initialize,
-        table.execute,
-        table.finalize,
-    );
+    let functions = (table.complexity, table.initialize, table.execute, table.finalize);
     let (Some(complexity), Some(initialize), Some(execute), Some(finalize)) = functions else {
         panic!("a function is missing");
     };

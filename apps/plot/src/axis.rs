@@ -20,26 +20,13 @@ pub struct LinearAxis {
 impl LinearAxis {
     /// Makes the axis that reaches `largest`, or 1 without a positive number.
     pub fn to(largest: f64) -> Self {
-        let end = if largest > 0.0 && largest.is_finite() {
-            largest
-        } else {
-            1.0
-        };
+        let end = if largest > 0.0 && largest.is_finite() { largest } else { 1.0 };
         let (factor, power) = round_step(end / NUMBERS);
         // A step that is off by rounding must not cost a number more.
         let count = (end / scale(factor, power) - 1e-9).ceil() as u32;
         let digits = power + f64::from(count * factor).log10().floor() as i32;
-        let exponent = if (-2..5).contains(&digits) {
-            0
-        } else {
-            digits.div_euclid(3) * 3
-        };
-        Self {
-            factor,
-            power,
-            count,
-            exponent,
-        }
+        let exponent = if (-2..5).contains(&digits) { 0 } else { digits.div_euclid(3) * 3 };
+        Self { factor, power, count, exponent }
     }
 
     /// Returns the position of `value` from 0 at the beginning to 1 at the end, which larger values share.
@@ -62,10 +49,7 @@ impl LinearAxis {
 
     /// Returns the round numbers with their positions.
     pub(crate) fn ticks(&self) -> Vec<Tick> {
-        self.numbers()
-            .into_iter()
-            .map(|(value, text)| (self.fraction(value), text))
-            .collect()
+        self.numbers().into_iter().map(|(value, text)| (self.fraction(value), text)).collect()
     }
 
     /// Returns `name` with the power of ten that the numbers leave out.
@@ -89,11 +73,7 @@ fn round_step(least: f64) -> (u32, i32) {
 /// Returns `factor · 10^power`, exactly for powers from 0 on.
 fn scale(factor: u32, power: i32) -> f64 {
     let ten = 10f64.powi(power.abs());
-    if power < 0 {
-        f64::from(factor) / ten
-    } else {
-        f64::from(factor) * ten
-    }
+    if power < 0 { f64::from(factor) / ten } else { f64::from(factor) * ten }
 }
 
 /// A logarithmic axis of whole decades.
@@ -112,10 +92,7 @@ impl LogAxis {
             return Self { low: 0, high: 1 };
         }
         let low = least.log10().floor() as i32;
-        Self {
-            low,
-            high: (most.log10().ceil() as i32).max(low + 1),
-        }
+        Self { low, high: (most.log10().ceil() as i32).max(low + 1) }
     }
 
     /// Returns the position of `value` from 0 at the first decade to 1 at the last.
@@ -126,9 +103,7 @@ impl LogAxis {
     /// Returns the powers of ten with their positions.
     pub fn ticks(&self) -> Vec<Tick> {
         let decades = self.low..=self.high;
-        decades
-            .map(|decade| (self.fraction(10_f64.powi(decade)), decade_text(decade)))
-            .collect()
+        decades.map(|decade| (self.fraction(10_f64.powi(decade)), decade_text(decade))).collect()
     }
 }
 
@@ -144,11 +119,7 @@ mod tests {
     use super::*;
 
     fn texts(largest: f64) -> Vec<String> {
-        LinearAxis::to(largest)
-            .numbers()
-            .into_iter()
-            .map(|(_, text)| text)
-            .collect()
+        LinearAxis::to(largest).numbers().into_iter().map(|(_, text)| text).collect()
     }
 
     #[test]
@@ -166,10 +137,7 @@ mod tests {
             let numbers = axis.numbers();
             assert!((3..=7).contains(&numbers.len()), "{axis:?}");
             let end = numbers[numbers.len() - 1].0;
-            assert!(
-                end >= largest * (1.0 - 1e-8) && end < 1.5 * largest,
-                "{axis:?}"
-            );
+            assert!(end >= largest * (1.0 - 1e-8) && end < 1.5 * largest, "{axis:?}");
         }
     }
 

@@ -7,12 +7,7 @@ use crate::svg::{Anchor, Rect, Svg};
 
 /// Size of a panel and of the area of its bars, in pixels.
 const SIZE: (f64, f64) = (1000.0, 230.0);
-const AREA: Area = Area {
-    left: 60.0,
-    top: 34.0,
-    width: 770.0,
-    height: 168.0,
-};
+const AREA: Area = Area { left: 60.0, top: 34.0, width: 770.0, height: 168.0 };
 
 /// A bar with the interval that is drawn over it.
 pub struct Bar {
@@ -49,12 +44,7 @@ pub fn draw_bars(names: &[String], panels: &[BarPanel]) -> String {
     }
     for (index, name) in names.iter().enumerate() {
         let (x, y) = AREA.draw_legend_name(&mut svg, index, name);
-        let sample = Rect {
-            x: x - 6.0,
-            y: y - 6.0,
-            width: 12.0,
-            height: 12.0,
-        };
+        let sample = Rect { x: x - 6.0, y: y - 6.0, width: 12.0, height: 12.0 };
         svg.rect(sample, color::of_series(index));
     }
     svg.finish()
@@ -87,12 +77,7 @@ impl Bar {
         }
         let [top, low, high] =
             [self.height, self.low, self.high].map(|value| area.y_at(axis.fraction(value)));
-        let bar = Rect {
-            x,
-            y: top,
-            width: width * 0.9,
-            height: area.bottom() - top,
-        };
+        let bar = Rect { x, y: top, width: width * 0.9, height: area.bottom() - top };
         svg.rect(bar, color::of_series(self.series));
         svg.whisker(x + width * 0.45, low, high, 0.0);
     }
@@ -103,12 +88,7 @@ mod tests {
     use super::*;
 
     fn bar(series: usize, height: f64) -> Bar {
-        Bar {
-            series,
-            height,
-            low: height - 1.0,
-            high: height + 1.0,
-        }
+        Bar { series, height, low: height - 1.0, high: height + 1.0 }
     }
 
     #[test]
@@ -121,11 +101,7 @@ mod tests {
             ],
         };
         let svg = draw_bars(&["a".to_owned(), "b".to_owned()], &[panel]);
-        assert_eq!(
-            svg.matches("<path ").count(),
-            2,
-            "a bar without a value is left out"
-        );
+        assert_eq!(svg.matches("<path ").count(), 2, "a bar without a value is left out");
         assert!(svg.contains(">120<") && svg.contains(">first<") && svg.contains(">b<"));
         assert!(draw_bars(&[], &[]).ends_with("</svg>\n"));
     }

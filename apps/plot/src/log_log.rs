@@ -7,12 +7,7 @@ use crate::svg::Svg;
 
 /// Size of the picture and of the area inside its axes, in pixels.
 const SIZE: (f64, f64) = (900.0, 500.0);
-const AREA: Area = Area {
-    left: 80.0,
-    top: 40.0,
-    width: 630.0,
-    height: 400.0,
-};
+const AREA: Area = Area { left: 80.0, top: 40.0, width: 630.0, height: 400.0 };
 
 /// Named points, joined by straight lines.
 pub struct Series {
@@ -35,12 +30,7 @@ pub fn draw_log_log(title: &str, x_title: &str, y_title: &str, series: &[Series]
         let places: Vec<(f64, f64)> = series
             .points
             .iter()
-            .map(|point| {
-                (
-                    AREA.x_at(x.fraction(point.0)),
-                    AREA.y_at(y.fraction(point.1)),
-                )
-            })
+            .map(|point| (AREA.x_at(x.fraction(point.0)), AREA.y_at(y.fraction(point.1))))
             .collect();
         svg.polyline(&places, color, 1.8, "");
         for &place in &places {
@@ -59,14 +49,8 @@ mod tests {
     #[test]
     fn every_point_and_name_is_drawn() {
         let series = [
-            Series {
-                name: "first".to_owned(),
-                points: vec![(1.0, 2.0), (10.0, 30.0)],
-            },
-            Series {
-                name: "second".to_owned(),
-                points: vec![(5.0, 0.1)],
-            },
+            Series { name: "first".to_owned(), points: vec![(1.0, 2.0), (10.0, 30.0)] },
+            Series { name: "second".to_owned(), points: vec![(5.0, 0.1)] },
         ];
         let svg = draw_log_log("title", "x", "y", &series);
         assert_eq!(svg.matches("r=\"3.5\"").count(), 3);

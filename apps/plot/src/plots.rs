@@ -8,12 +8,7 @@ use crate::svg::{Anchor, Svg};
 /// Size of a plot without its legend and of the area inside its axes, in pixels. The legend is below: a narrow window shrinks
 /// what is wide.
 const SIZE: (f64, f64) = (640.0, 430.0);
-const AREA: Area = Area {
-    left: 80.0,
-    top: 40.0,
-    width: 540.0,
-    height: 320.0,
-};
+const AREA: Area = Area { left: 80.0, top: 40.0, width: 540.0, height: 320.0 };
 
 /// Height of a line of the legend, in pixels.
 const LEGEND_LINE: f64 = 20.0;
@@ -72,11 +67,7 @@ impl Mark {
             x,
             y: work / t_s,
             low: work / (t_s + ci_s),
-            high: if t_s > ci_s {
-                work / (t_s - ci_s)
-            } else {
-                f64::INFINITY
-            },
+            high: if t_s > ci_s { work / (t_s - ci_s) } else { f64::INFINITY },
         }
     }
 }
@@ -90,9 +81,8 @@ impl Plot {
             .flat_map(|curve| &curve.points)
             .copied()
             .chain(self.all_marks().map(|mark| (mark.x, mark.y)));
-        let (x, y) = all.fold((0.0_f64, 0.0_f64), |most, point| {
-            (most.0.max(point.0), most.1.max(point.1))
-        });
+        let (x, y) =
+            all.fold((0.0_f64, 0.0_f64), |most, point| (most.0.max(point.0), most.1.max(point.1)));
         // A very wide interval must not make everything else small.
         let end = self
             .all_marks()
@@ -124,10 +114,8 @@ impl Plot {
             let (x, y) = draw_legend_name(svg, area, index, &curve.name);
             curve.draw_line(svg, &[(x - 12.0, y), (x + 12.0, y)], curve.dashes());
             for (points, is_measured) in curve.split() {
-                let points: Vec<_> = points
-                    .iter()
-                    .map(|&(x, y)| (scale.x_at(x), scale.y_at(y)))
-                    .collect();
+                let points: Vec<_> =
+                    points.iter().map(|&(x, y)| (scale.x_at(x), scale.y_at(y))).collect();
                 let dashes = if is_measured { curve.dashes() } else { "2 4" };
                 curve.draw_line(svg, &points, dashes);
             }
@@ -241,12 +229,7 @@ mod tests {
             x_name: "size",
             y_name: "speed",
             curves: vec![curve(false), curve(true)],
-            marks: vec![Mark {
-                x: 5.0,
-                y: 5.0,
-                low: 2.5,
-                high: f64::INFINITY,
-            }],
+            marks: vec![Mark { x: 5.0, y: 5.0, low: 2.5, high: f64::INFINITY }],
         }
     }
 
@@ -257,10 +240,7 @@ mod tests {
         assert_eq!(text.matches(corners).count(), 2, "{text}");
         assert_eq!(text.matches("\"7 4\"").count(), 4);
         assert_eq!(text.matches("<circle").count(), 4, "one each in the legend");
-        assert!(
-            text.contains("M350.00 280.00V40.00"),
-            "the interval ends at the edge: {text}"
-        );
+        assert!(text.contains("M350.00 280.00V40.00"), "the interval ends at the edge: {text}");
         assert!(text.contains("a&lt;b&gt;"), "{text}");
     }
 
@@ -272,10 +252,7 @@ mod tests {
             marks: plot().marks,
             ..curve(false)
         });
-        let plot = Plot {
-            curves: curves.collect(),
-            ..plot()
-        };
+        let plot = Plot { curves: curves.collect(), ..plot() };
         let svg = draw_plots(&[plot]);
         let looks = (0..24).map(|index| {
             let (_, entry) = svg.split_once(&format!(">curve {index}<")).unwrap();
@@ -299,11 +276,8 @@ mod tests {
         let points: Vec<(f64, f64)> = (0..=10).map(|x| (f64::from(x), 1.0)).collect();
         for (low, high) in [(0, 10), (0, 4), (3, 7), (7, 7), (10, 10)] {
             let (low, high) = (f64::from(low), f64::from(high));
-            let curve = Curve {
-                points: points.clone(),
-                measured: Some((low, high)),
-                ..Curve::default()
-            };
+            let curve =
+                Curve { points: points.clone(), measured: Some((low, high)), ..Curve::default() };
             let mut covered = 0.0;
             for (part, is_measured) in curve.split() {
                 let (from, to) = (part[0].0, part[part.len() - 1].0);

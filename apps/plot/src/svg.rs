@@ -64,24 +64,12 @@ impl Anchor {
 impl Svg {
     /// Begins a document of this size, with text of `font_size` pixels.
     pub fn new(width: f64, height: f64, font_size: u32) -> Self {
-        Self {
-            elements: String::new(),
-            height,
-            font_size,
-            left: 0.0,
-            right: width,
-        }
+        Self { elements: String::new(), height, font_size, left: 0.0, right: width }
     }
 
     /// Ends the document and returns it.
     pub fn finish(self) -> String {
-        let Self {
-            elements,
-            height,
-            font_size,
-            left,
-            right,
-        } = self;
+        let Self { elements, height, font_size, left, right } = self;
         let width = right - left;
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
@@ -175,9 +163,7 @@ impl Svg {
             2 => "m0-4.6l4.4 7.6h-8.8z",
             _ => "m0-4.8l4.8 4.8l-4.8 4.8l-4.8-4.8z",
         };
-        self.add(format_args!(
-            "<path d=\"M{x:.2} {y:.2}{path}\" fill=\"{fill}\"/>"
-        ));
+        self.add(format_args!("<path d=\"M{x:.2} {y:.2}{path}\" fill=\"{fill}\"/>"));
     }
 
     /// Adds a filled rectangle without an outline.
@@ -199,9 +185,7 @@ impl Svg {
 
 /// Returns text that cannot be taken for markup, without characters that no document may hold.
 fn escape(text: &str) -> String {
-    let text = printable::escape(text)
-        .replace('&', "&amp;")
-        .replace('"', "&quot;");
+    let text = printable::escape(text).replace('&', "&amp;").replace('"', "&quot;");
     text.replace('<', "&lt;").replace('>', "&gt;")
 }
 
@@ -233,10 +217,7 @@ mod tests {
         svg.text((1.0, 2.0), Anchor::End, "a<b>&\"c\"\u{1}");
         svg.upward_text((1.0, 2.0), "<");
         let text = svg.finish();
-        assert!(
-            text.contains(">a&lt;b&gt;&amp;&quot;c&quot;\\u{1}</text>"),
-            "{text}"
-        );
+        assert!(text.contains(">a&lt;b&gt;&amp;&quot;c&quot;\\u{1}</text>"), "{text}");
         assert!(text.starts_with("<svg ") && text.ends_with("</svg>\n"));
         assert_eq!(text.matches("<text ").count(), 2);
     }

@@ -20,11 +20,7 @@ const MARK: char = 'o';
 /// Where curves cover each other, the first one is seen; a measurement covers all of them.
 pub fn draw_in_terminal(plot: &Plot) -> String {
     let (x, y) = plot.axes();
-    let mut grid = CharGrid {
-        x,
-        y,
-        cells: vec![vec![' '; WIDTH]; HEIGHT],
-    };
+    let mut grid = CharGrid { x, y, cells: vec![vec![' '; WIDTH]; HEIGHT] };
     for curve in plot.curves.iter().rev() {
         for pair in curve.points.windows(2) {
             let [from, to] = [pair[0], pair[1]].map(|(x, y)| (grid.column_of(x), grid.row_of(y)));
@@ -38,13 +34,9 @@ pub fn draw_in_terminal(plot: &Plot) -> String {
     let mut text = format!("{}\n{}\n", show_name(&plot.title), y.title(plot.y_name));
     text += &grid.with_axes();
     text += &format!("{:>1$}\n", x.title(plot.x_name), MARGIN + 1 + WIDTH);
-    let names = plot
-        .curves
-        .iter()
-        .map(|curve| format!("{} {}", curve.symbol, show_name(&curve.name)));
-    let legend: Vec<String> = std::iter::once(format!("{MARK} measured"))
-        .chain(names)
-        .collect();
+    let names =
+        plot.curves.iter().map(|curve| format!("{} {}", curve.symbol, show_name(&curve.name)));
+    let legend: Vec<String> = std::iter::once(format!("{MARK} measured")).chain(names).collect();
     text + &format!("{}\n", legend.join("   "))
 }
 
@@ -138,26 +130,14 @@ mod tests {
             x_name: "size",
             y_name: "speed",
             curves: vec![rising_line('*'), rising_line('+')],
-            marks: vec![Mark {
-                x: 10.0,
-                y: 5.0,
-                low: 5.0,
-                high: 5.0,
-            }],
+            marks: vec![Mark { x: 10.0, y: 5.0, low: 5.0, high: 5.0 }],
         };
         let text = draw_in_terminal(&plot);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[..2], ["title", "speed"]);
-        assert!(
-            lines[2].starts_with("      10┤") && lines[2].ends_with('*'),
-            "{text}"
-        );
+        assert!(lines[2].starts_with("      10┤") && lines[2].ends_with('*'), "{text}");
         assert!(lines[1 + HEIGHT].starts_with("       0┤*"), "{text}");
-        assert_eq!(
-            text.matches('o').count(),
-            2,
-            "a measurement and the legend: {text}"
-        );
+        assert_eq!(text.matches('o').count(), 2, "a measurement and the legend: {text}");
         assert_eq!(text.matches('+').count(), 1, "covered: {text}");
         assert!(text.ends_with("o measured   * line   + line\n"), "{text}");
         let widest = lines.iter().map(|line| line.chars().count()).max();

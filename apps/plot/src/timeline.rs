@@ -99,12 +99,7 @@ impl Timeline {
     fn draw_legend(&self, svg: &mut Svg) {
         let mut left = self.left;
         for (color, meaning) in &self.legend {
-            let sample = Rect {
-                x: left,
-                y: 14.0,
-                width: 12.0,
-                height: 12.0,
-            };
+            let sample = Rect { x: left, y: 14.0, width: 12.0, height: 12.0 };
             svg.rect(sample, color);
             svg.text((left + 18.0, 25.0), Anchor::Start, meaning);
             left += 18.0 + svg.measure(meaning) + 24.0;
@@ -118,27 +113,10 @@ mod tests {
 
     #[test]
     fn bars_lie_in_their_lanes_from_the_first_time_to_the_last() {
-        let bar = LaneBar {
-            lane: 1,
-            from_s: 5.0,
-            to_s: 7.0,
-            color: "#123456",
-        };
+        let bar = LaneBar { lane: 1, from_s: 5.0, to_s: 7.0, color: "#123456" };
         let timeline = Timeline {
-            lanes: ["first", ""]
-                .map(|name| Lane {
-                    name: name.to_owned(),
-                    height: 30.0,
-                })
-                .into(),
-            bars: vec![
-                bar,
-                LaneBar {
-                    from_s: 6.0,
-                    to_s: 9.0,
-                    ..bar
-                },
-            ],
+            lanes: ["first", ""].map(|name| Lane { name: name.to_owned(), height: 30.0 }).into(),
+            bars: vec![bar, LaneBar { from_s: 6.0, to_s: 9.0, ..bar }],
             left: 80.0,
             ..Timeline::default()
         };

@@ -43,9 +43,7 @@ impl RowApplication for MatrixVector {
     const PASSES: u32 = 1;
 
     fn count_row_bytes(size: usize) -> u64 {
-        (size as u64)
-            .saturating_add(2)
-            .saturating_mul(size_of::<f64>() as u64)
+        (size as u64).saturating_add(2).saturating_mul(size_of::<f64>() as u64)
     }
 
     fn prepare(problem: RowProblem, comm: &dyn Comm, rows: &[u64]) -> Result<Self, Error> {
@@ -56,10 +54,7 @@ impl RowApplication for MatrixVector {
         let (size, rows) = (self.problem.size, self.rows[self.rank].len());
         let travels = [size - rows, rows * (comm.size() - 1)].map(|rows| rows * size_of::<f64>());
         steps.exchange("x", 0, comm, travels, || self.gather_x(comm))?;
-        self.kernel
-            .split_operands()
-            .1
-            .copy_from_slice(&self.vectors[1]);
+        self.kernel.split_operands().1.copy_from_slice(&self.vectors[1]);
         let flop = 2.0 * rows as f64 * size as f64;
         Ok(vec![steps.time_kernel(&mut self.kernel, 0, rows, flop)])
     }
@@ -88,20 +83,12 @@ impl MatrixVector {
     /// Allocates and fills the rows of `rank`.
     fn allocate(problem: RowProblem, rank: usize, rows: &[u64]) -> Result<Self, Error> {
         let width = problem.size;
-        let mut kernel = isochron_kernels::Dgemv::new(KernelParameters {
-            width,
-            ..KernelParameters::default()
-        });
-        prepare_kernel(
-            &mut kernel,
-            Self::KERNEL,
-            rows[rank],
-            Self::count_row_bytes(width),
-        )?;
+        let mut kernel =
+            isochron_kernels::Dgemv::new(KernelParameters { width, ..KernelParameters::default() });
+        prepare_kernel(&mut kernel, Self::KERNEL, rows[rank], Self::count_row_bytes(width))?;
         let ranges = list_ranges(rows).into_iter();
-        let ranges: Vec<Range<usize>> = ranges
-            .map(|rows| rows.start as usize..rows.end as usize)
-            .collect();
+        let ranges: Vec<Range<usize>> =
+            ranges.map(|rows| rows.start as usize..rows.end as usize).collect();
         let own = ranges[rank].clone();
         let (a, _) = kernel.split_operands();
         for (row, elements) in own.clone().zip(a.chunks_exact_mut(width)) {
@@ -110,13 +97,7 @@ impl MatrixVector {
             }
         }
         let part = own.map(|row| make_unknown(problem, row)).collect();
-        Ok(Self {
-            problem,
-            rank,
-            rows: ranges,
-            vectors: vec![part, vec![f64::NAN; width]],
-            kernel,
-        })
+        Ok(Self { problem, rank, rows: ranges, vectors: vec![part, vec![f64::NAN; width]], kernel })
     }
 
     /// Brings the parts of x of all ranks together.
@@ -125,13 +106,10 @@ impl MatrixVector {
         let (part, x) = self.vectors.split_at_mut(1);
         x[0][own.clone()].copy_from_slice(&part[0]);
         let others = (0..self.rows.len()).filter(|&rank| rank != self.rank);
-        let sends: Vec<Message> = others
-            .clone()
-            .map(|rank| Message::plain(rank, 0, 0..own.len()))
-            .collect();
-        let recvs: Vec<Message> = others
-            .map(|rank| Message::plain(rank, 1, self.rows[rank].clone()))
-            .collect();
+        let sends: Vec<Message> =
+            others.clone().map(|rank| Message::plain(rank, 0, 0..own.len())).collect();
+        let recvs: Vec<Message> =
+            others.map(|rank| Message::plain(rank, 1, self.rows[rank].clone())).collect();
         let vectors = std::mem::take(&mut self.vectors);
         self.vectors = Transfer::start(comm, vectors, &sends, &recvs)?.finish()?;
         Ok(())

@@ -37,23 +37,17 @@ fn format(comparison: &Comparison) -> String {
         }
         format!("{table}\n")
     };
-    let mut table = TextTable::new(
-        2,
-        "point|contender|baseline|compared|ratio|interval|verdict",
-    );
+    let mut table = TextTable::new(2, "point|contender|baseline|compared|ratio|interval|verdict");
     for point in &comparison.points {
         table.add_row([
             describe_parameters(&point.parameters),
             point.contender.clone(),
             describe_number(point.baseline),
             describe_number(point.compared),
+            point.ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.3}")),
             point
-                .ratio
-                .map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.3}")),
-            point.interval.map_or_else(
-                || "-".to_owned(),
-                |[low, high]| format!("{low:.3} to {high:.3}"),
-            ),
+                .interval
+                .map_or_else(|| "-".to_owned(), |[low, high]| format!("{low:.3} to {high:.3}")),
             describe_verdict(point),
         ]);
     }

@@ -25,10 +25,7 @@ impl Answer {
             return self;
         }
         let message = String::new();
-        self.with_failure(Failure {
-            message,
-            status: BAD,
-        })
+        self.with_failure(Failure { message, status: BAD })
     }
 }
 
@@ -46,11 +43,7 @@ pub fn run(command: &CampaignCommand) -> Result<Answer, Failure> {
 
 impl From<CampaignError> for Failure {
     fn from(error: CampaignError) -> Self {
-        if error.is_of_input() {
-            Self::input(error)
-        } else {
-            Self::run(error)
-        }
+        if error.is_of_input() { Self::input(error) } else { Self::run(error) }
     }
 }
 

@@ -75,11 +75,7 @@ impl PlaceArguments {
     pub fn find_folder(&self) -> PathBuf {
         let own = || {
             let name = PathBuf::from(self.file.file_name().unwrap_or_default());
-            let extension = if name.extension().is_some() {
-                ""
-            } else {
-                "results"
-            };
+            let extension = if name.extension().is_some() { "" } else { "results" };
             name.with_extension(extension)
         };
         self.dir.clone().unwrap_or_else(own)

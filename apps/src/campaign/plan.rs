@@ -16,11 +16,7 @@ use crate::table::TextTable;
 /// Plans a campaign.
 pub fn run(arguments: &FileArguments) -> Result<Answer, Failure> {
     let campaign = Campaign::read(&arguments.place.file)?;
-    let plan = Plan::new(
-        &campaign,
-        &arguments.place.find_folder(),
-        memory_available_bytes(),
-    )?;
+    let plan = Plan::new(&campaign, &arguments.place.find_folder(), memory_available_bytes())?;
     Answer::new(arguments.json, &plan, format)
 }
 
@@ -119,11 +115,7 @@ fn format_parts(parts: &[PlannedPart]) -> String {
     }
     table.add_row([
         "all".to_owned(),
-        parts
-            .iter()
-            .map(|part| part.points)
-            .sum::<usize>()
-            .to_string(),
+        parts.iter().map(|part| part.points).sum::<usize>().to_string(),
         show_range(
             parts.iter().map(|part| part.left.least).sum(),
             parts.iter().map(|part| part.left.most).sum(),
@@ -163,18 +155,10 @@ fn describe_disk(disk: &PlannedDisk) -> String {
 /// Writes a range of numbers with their noun.
 fn describe_range(least: usize, most: usize, noun: &str) -> String {
     let most_of = count(most as u64, noun);
-    if least == most {
-        most_of
-    } else {
-        format!("{least} to {most_of}")
-    }
+    if least == most { most_of } else { format!("{least} to {most_of}") }
 }
 
 /// Shows a range of numbers.
 fn show_range(least: usize, most: usize) -> String {
-    if least == most {
-        most.to_string()
-    } else {
-        format!("{least} to {most}")
-    }
+    if least == most { most.to_string() } else { format!("{least} to {most}") }
 }

@@ -12,18 +12,12 @@ pub fn run(arguments: &ReportArguments) -> Result<Answer, Failure> {
     let folder = &arguments.folder;
     let report = Report::read(&folder.dir)?;
     match report.write(&folder.dir) {
-        Ok(()) => note(&format!(
-            "to look at: {}",
-            show_path(&folder.dir.join("report.html"))
-        )),
+        Ok(()) => note(&format!("to look at: {}", show_path(&folder.dir.join("report.html")))),
         // A folder of others can be read all the same.
         Err(error) if folder.json => note(&error.to_string()),
         Err(error) => return Err(error.into()),
     }
-    let is_missed = report
-        .goals
-        .iter()
-        .any(|goal| goal.outcome == GoalOutcome::Missed);
+    let is_missed = report.goals.iter().any(|goal| goal.outcome == GoalOutcome::Missed);
     Ok(Answer::new(folder.json, &report, Report::format_markdown)?
         .checked(arguments.check && is_missed))
 }

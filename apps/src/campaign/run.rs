@@ -44,11 +44,7 @@ pub fn run(arguments: &RunArguments) -> Result<Answer, Failure> {
 
 /// Returns the words by which launchers start this program to describe their hosts.
 fn name_describer() -> Option<Vec<String>> {
-    let program = find_own_program()
-        .ok()?
-        .into_os_string()
-        .into_string()
-        .ok()?;
+    let program = find_own_program().ok()?.into_os_string().into_string().ok()?;
     Some(vec![program, DESCRIBE.to_owned()])
 }
 
@@ -68,9 +64,7 @@ fn stop_by_signals() -> io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let ignored = ignored
-        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .unwrap_or(0);
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
     for signal in [
         SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGTERM, SIGXCPU, SIGVTALRM, SIGPROF,
         SIGIO,
@@ -86,12 +80,9 @@ fn stop_by_signals() -> io::Result<Arc<AtomicBool>> {
 fn describe_progress(progress: &Progress<'_>) -> String {
     let campaign = progress.campaign;
     let phase = match progress.round {
-        Some(round) => format!(
-            "round {} of {} to {}",
-            round + 1,
-            campaign.repeat.min,
-            campaign.repeat.max
-        ),
+        Some(round) => {
+            format!("round {} of {} to {}", round + 1, campaign.repeat.min, campaign.repeat.max)
+        }
         None => "tuning".to_owned(),
     };
     format!(

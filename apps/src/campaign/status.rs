@@ -44,11 +44,8 @@ fn describe_course(status: &CampaignStatus) -> String {
 /// Formats a status for people.
 pub fn format(status: &CampaignStatus) -> String {
     let engines: Vec<String> = status.engines.iter().map(ToString::to_string).collect();
-    let engines = if engines.is_empty() {
-        String::new()
-    } else {
-        format!(" ({})", engines.join(", "))
-    };
+    let engines =
+        if engines.is_empty() { String::new() } else { format!(" ({})", engines.join(", ")) };
     let mut text = format!(
         "{}: {}{engines}\n{} of {} points have ended, after {} repetitions in {}\n{}\n",
         status.name,

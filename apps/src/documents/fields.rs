@@ -6,11 +6,7 @@ use serde_json::Value;
 
 /// Returns a Markdown table of the fields of a schema: keys in alphabetical order, with `[]` for an element of a list.
 pub(super) fn format_fields(schema: &Value) -> String {
-    let mut fields = FieldTable {
-        root: schema,
-        within: Vec::new(),
-        rows: Vec::new(),
-    };
+    let mut fields = FieldTable { root: schema, within: Vec::new(), rows: Vec::new() };
     fields.add(schema, "");
     let mut table = "| key | type | meaning |\n|---|---|---|\n".to_owned();
     for row in &fields.rows {
@@ -61,12 +57,8 @@ impl<'s> FieldTable<'s> {
 
     /// Returns the definition that a schema refers to, or the schema.
     fn follow_reference(&self, schema: &'s Value) -> &'s Value {
-        let pointer = schema["$ref"]
-            .as_str()
-            .and_then(|text| text.strip_prefix('#'));
-        pointer
-            .and_then(|pointer| self.root.pointer(pointer))
-            .unwrap_or(schema)
+        let pointer = schema["$ref"].as_str().and_then(|text| text.strip_prefix('#'));
+        pointer.and_then(|pointer| self.root.pointer(pointer)).unwrap_or(schema)
     }
 
     /// Returns the type of a field in words, or its values.
@@ -113,11 +105,7 @@ impl<'s> FieldTable<'s> {
 
     /// Returns a type of a field in words.
     fn name_kind(&self, name: &str, field: &'s Value) -> String {
-        if name == "array" {
-            self.name_list(field)
-        } else {
-            name.to_owned()
-        }
+        if name == "array" { self.name_list(field) } else { name.to_owned() }
     }
 
     /// Returns the type of a list in words.
@@ -140,9 +128,7 @@ fn list_values(schema: &Value) -> Option<&[Value]> {
 
 /// Lists the schemas of which one holds.
 fn list_choices(schema: &Value) -> impl Iterator<Item = &Value> {
-    ["anyOf", "oneOf"]
-        .iter()
-        .flat_map(|keyword| schema[*keyword].as_array().into_iter().flatten())
+    ["anyOf", "oneOf"].iter().flat_map(|keyword| schema[*keyword].as_array().into_iter().flatten())
 }
 
 #[cfg(test)]

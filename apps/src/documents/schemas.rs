@@ -83,11 +83,7 @@ fn list_schemas() -> Vec<DocumentSchema> {
         describe::<CampaignPlan>(written.clone(), "campaign-plan", "campaign plan"),
         describe::<CampaignStatus>(written.clone(), "campaign-status", "campaign status"),
         describe::<CampaignReport>(written.clone(), "campaign-report", "campaign report"),
-        describe::<Comparison>(
-            written.clone(),
-            "campaign-compare",
-            "comparison of campaigns",
-        ),
+        describe::<Comparison>(written.clone(), "campaign-compare", "comparison of campaigns"),
         describe::<Repetition>(written, "repetition", "repetition"),
     ]
 }
@@ -125,11 +121,8 @@ fn tidy_schema(schema: &mut Schema) {
 
 /// Removes `null` from optional properties, which are left out instead.
 fn remove_null_of_absent(schema: &mut Schema) {
-    let required: Vec<Value> = schema
-        .get("required")
-        .and_then(Value::as_array)
-        .cloned()
-        .unwrap_or_default();
+    let required: Vec<Value> =
+        schema.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
     let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
     let properties = properties.into_iter().flatten();
     for (_, property) in
@@ -210,20 +203,14 @@ fn close_objects(schema: &mut Value, is_part: bool) {
                 }
             }
             ("properties" | "$defs", Value::Object(schemas)) => {
-                schemas
-                    .values_mut()
-                    .for_each(|schema| close_objects(schema, false));
+                schemas.values_mut().for_each(|schema| close_objects(schema, false));
             }
             ("items", items) => close_objects(items, false),
             _ => {}
         }
     }
     if is_object && !is_part {
-        let keyword = if has_choices {
-            "unevaluatedProperties"
-        } else {
-            "additionalProperties"
-        };
+        let keyword = if has_choices { "unevaluatedProperties" } else { "additionalProperties" };
         members.insert(keyword.to_owned(), Value::Bool(false));
     }
 }
@@ -236,18 +223,9 @@ mod tests {
     fn descriptions_are_first_paragraphs_without_links() {
         for (comment, description) in [
             ("Rows of A.\n\n# Errors\nNone.", "Rows of A."),
-            (
-                "Times\nof [`Node`], in\nseconds.",
-                "Times of `Node`, in seconds.",
-            ),
-            (
-                "See [the page](https://a.b/c), `a[0]`.",
-                "See the page, `a[0]`.",
-            ),
-            (
-                "Its core; `None` if unbound.",
-                "Its core; `null` if unbound.",
-            ),
+            ("Times\nof [`Node`], in\nseconds.", "Times of `Node`, in seconds."),
+            ("See [the page](https://a.b/c), `a[0]`.", "See the page, `a[0]`."),
+            ("Its core; `None` if unbound.", "Its core; `null` if unbound."),
             ("In [0, 1)", "In [0, 1)"),
         ] {
             assert_eq!(tidy_description(comment), description);

@@ -133,9 +133,7 @@ impl HealthDevices {
         if devices.is_empty() {
             return Err(Failure::input("there are no devices to check"));
         }
-        let places = devices
-            .iter()
-            .map(|device| (device.rank, device.source.place.as_str()));
+        let places = devices.iter().map(|device| (device.rank, device.source.place.as_str()));
         let turns = list_turns(places, comm.rank());
         let limit_s = limit_update_s(seconds, HealthRule::default().rounds, turns.len());
         let own = session.devices().len();
@@ -198,9 +196,8 @@ impl HealthDevices {
         let times = classes.map(|class| {
             let devices = self.devices.iter().zip(all_s).enumerate();
             let members = devices.filter(|(_, (device, _))| device.class == class);
-            let members: Vec<(usize, f64)> = members
-                .filter_map(|(index, (_, time_s))| Some((index, (*time_s)?)))
-                .collect();
+            let members: Vec<(usize, f64)> =
+                members.filter_map(|(index, (_, time_s))| Some((index, (*time_s)?))).collect();
             let times_s: Vec<f64> = members.iter().map(|(_, time_s)| *time_s).collect();
             let (slowest, longest_s) = *members.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
             let usual_s = find_median(&times_s);
@@ -229,10 +226,8 @@ impl HealthDevices {
             let [name, place] = [&source.device.name, &source.place].map(|name| show_name(name));
             format!("; {name} of rank {rank} on {place} takes longest")
         });
-        let (done, slowest) = (
-            count(self.rounds.len() as u64, "round"),
-            slowest.unwrap_or_default(),
-        );
+        let (done, slowest) =
+            (count(self.rounds.len() as u64, "round"), slowest.unwrap_or_default());
         format!(
             "the check was cut off after {seconds} s, in which {done} began{slowest}: give it more --seconds"
         )
@@ -321,9 +316,8 @@ impl HealthDevices {
             for (index, (round, info)) in devices.enumerate() {
                 let together_s = find_time_s(found[index].as_ref());
                 let carried_s = find_time_s(carried[index].as_ref());
-                let transfers_s = carried_s
-                    .zip(together_s)
-                    .map(|(all_s, update_s)| all_s - update_s);
+                let transfers_s =
+                    carried_s.zip(together_s).map(|(all_s, update_s)| all_s - update_s);
                 round.together_s.push(together_s);
                 round.alone_s.push(find_time_s(alone[index].as_ref()));
                 round
@@ -351,13 +345,7 @@ impl HealthDevices {
             return Ok(vec![None; shape.columns.len()]);
         }
         let columns = self.leave_out_failed(&shape.columns);
-        prepare_updates(
-            &mut self.session,
-            &mut self.operands,
-            shape.rows,
-            &columns,
-            depth,
-        )?;
+        prepare_updates(&mut self.session, &mut self.operands, shape.rows, &columns, depth)?;
         let mut rounds = MeasureRounds::new(comm);
         let found = self.repeat(shape.rows, &columns, depth, repetitions, &mut |needed| {
             rounds.ask_for_round(needed)
@@ -386,17 +374,9 @@ impl HealthDevices {
                     *columns = 0;
                 }
             }
-            prepare_updates(
-                &mut self.session,
-                &mut self.operands,
-                shape.rows,
-                &columns,
-                depth,
-            )?;
+            prepare_updates(&mut self.session, &mut self.operands, shape.rows, &columns, depth)?;
             expect_alone(&mut self.session, turn);
-            let found = self.repeat(shape.rows, &columns, depth, repetitions, &mut |needed| {
-                needed
-            });
+            let found = self.repeat(shape.rows, &columns, depth, repetitions, &mut |needed| needed);
             expect_alone(&mut self.session, None);
             let mut found = agree(comm, found)?;
             if let Some(device) = turn {
@@ -434,15 +414,12 @@ impl HealthDevices {
         match found {
             Ok(found) => {
                 let found = found.into_iter().zip(columns);
-                Ok(found
-                    .map(|(found, &columns)| (columns > 0).then_some(found))
-                    .collect())
+                Ok(found.map(|(found, &columns)| (columns > 0).then_some(found)).collect())
             }
             Err(DeviceError::Device { device, source }) => {
                 let devices = self.session.devices().iter();
-                let failed = devices
-                    .zip(&mut self.failures)
-                    .filter(|(info, _)| info.name == device);
+                let failed =
+                    devices.zip(&mut self.failures).filter(|(info, _)| info.name == device);
                 failed.for_each(|(_, failure)| *failure = Some(source.to_string()));
                 Ok(vec![None; columns.len()])
             }
@@ -544,9 +521,7 @@ fn find_time_s(found: Option<&Measurement>) -> Option<f64> {
 /// Returns the time of a size by measured points, with its error; 0 seconds if no point is near.
 fn recall_time(points: &[Point], units: u64) -> Sample {
     let distance = |point: &Point| (point.d as f64 / units as f64).ln().abs();
-    let nearest = points
-        .iter()
-        .min_by(|a, b| distance(a).total_cmp(&distance(b)));
+    let nearest = points.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)));
     let Some(nearest) = nearest.filter(|point| distance(point) <= NEAR.ln()) else {
         return Sample::predicted(units, 0.0, 0.0);
     };

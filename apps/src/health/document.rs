@@ -98,10 +98,8 @@ impl HealthDocument {
         failures: &[Option<String>],
         notices: Vec<String>,
     ) -> Self {
-        let healthy: Vec<bool> = found
-            .iter()
-            .map(|device| device.health == Health::Healthy)
-            .collect();
+        let healthy: Vec<bool> =
+            found.iter().map(|device| device.health == Health::Healthy).collect();
         let found = found.into_iter().zip(failures).enumerate();
         let documents: Vec<CheckedDeviceDocument> = found
             .map(|(index, (found, failure))| {
@@ -207,10 +205,7 @@ impl CheckedDeviceDocument {
                     ComparedWith::History => "of earlier",
                     _ => "of its class",
                 };
-                format!(
-                    "{name} at {percent:.digits$} % {than}: {}{facts}",
-                    describe_cause(cause)
-                )
+                format!("{name} at {percent:.digits$} % {than}: {}{facts}", describe_cause(cause))
             }
             _ if self.compared_with != ComparedWith::Nothing => {
                 format!("{name}: the check was cut off before it was compared")
@@ -242,16 +237,10 @@ fn describe_job(health: Health, devices: &[CheckedDeviceDocument]) -> String {
     hosts.dedup();
     if health == Health::Healthy {
         let (devices, hosts) = (devices.len() as u64, hosts.len() as u64);
-        return format!(
-            "healthy: {} on {}",
-            count(devices, "device"),
-            count(hosts, "host")
-        );
+        return format!("healthy: {} on {}", count(devices, "device"), count(hosts, "host"));
     }
-    let mut unwell: Vec<&CheckedDeviceDocument> = devices
-        .iter()
-        .filter(|device| device.health != Health::Healthy)
-        .collect();
+    let mut unwell: Vec<&CheckedDeviceDocument> =
+        devices.iter().filter(|device| device.health != Health::Healthy).collect();
     unwell.sort_by(|a, b| {
         let speed = |device: &CheckedDeviceDocument| device.speed.unwrap_or(1.0);
         b.health.cmp(&a.health).then(speed(a).total_cmp(&speed(b)))
@@ -260,10 +249,7 @@ fn describe_job(health: Health, devices: &[CheckedDeviceDocument]) -> String {
     let named = named.collect::<Vec<String>>().join("; ");
     match unwell.len().saturating_sub(NAMED) {
         0 => format!("{health}: {named}"),
-        more => format!(
-            "{health}: {named}; and {}",
-            count(more as u64, "more device")
-        ),
+        more => format!("{health}: {named}; and {}", count(more as u64, "more device")),
     }
 }
 
@@ -280,9 +266,7 @@ fn list_facts(
     let device = &devices.devices[index];
     if found.compared_with == ComparedWith::History {
         let changed = device.history.iter().flat_map(|known| &known.changed);
-        return changed
-            .map(|fact| format!("other {fact} than then"))
-            .collect();
+        return changed.map(|fact| format!("other {fact} than then")).collect();
     }
     let peers = (0..devices.devices.len())
         .filter(|&other| healthy[other] && devices.model(other) == devices.model(index))
@@ -322,15 +306,10 @@ fn list_sizes(
     found: &DeviceHealth,
 ) -> Vec<CheckedSizeDocument> {
     let of_size = |speeds: &[Option<f64>], size: usize| speeds.get(size).copied().flatten();
-    let rounds: Vec<&DeviceRound> = devices
-        .rounds
-        .iter()
-        .filter_map(|round| round[index].as_ref())
-        .collect();
+    let rounds: Vec<&DeviceRound> =
+        devices.rounds.iter().filter_map(|round| round[index].as_ref()).collect();
     let sizes = (0..SIZES).map(|size| {
-        let times_s = rounds
-            .iter()
-            .filter_map(|round| of_size(&round.together_s, size));
+        let times_s = rounds.iter().filter_map(|round| of_size(&round.together_s, size));
         let times_s: Vec<f64> = times_s.collect();
         CheckedSizeDocument {
             units: devices.count_units(index, size),
@@ -368,10 +347,7 @@ mod tests {
             },
             speed: cause.map(|_| 0.512),
             found_from: Some(0.05),
-            facts: cause
-                .map(|_| "quota 0.40, others 0.80".to_owned())
-                .into_iter()
-                .collect(),
+            facts: cause.map(|_| "quota 0.40, others 0.80".to_owned()).into_iter().collect(),
             failure: (health == Health::Failed).then(|| "lost\nits bus".to_owned()),
             sizes: vec![CheckedSizeDocument {
                 units: 1_000_000,
@@ -426,14 +402,7 @@ mod tests {
         };
         let text = document.format(80);
         // 2 × 256 × 10⁶ operations in 0.512 s.
-        for part in [
-            "10 rounds of 7 sizes",
-            "1.00",
-            "51 %",
-            "95 %",
-            "51▓",
-            "note: a notice",
-        ] {
+        for part in ["10 rounds of 7 sizes", "1.00", "51 %", "95 %", "51▓", "note: a notice"] {
             assert!(text.contains(part), "{part} in {text}");
         }
         assert_eq!(text.lines().last(), Some(&*document.line));
@@ -449,13 +418,7 @@ mod tests {
         let peers = [Value::Null, Value::Null, "0.80".into()].map(facts);
         let told = compare_facts(&facts("0.40".into()), &peers);
         assert_eq!(told, ["quota 0.40, others none"]);
-        assert_eq!(
-            compare_facts(&facts(Value::Null), &peers),
-            Vec::<String>::new()
-        );
-        assert_eq!(
-            compare_facts(&facts(Value::Null), &[]),
-            Vec::<String>::new()
-        );
+        assert_eq!(compare_facts(&facts(Value::Null), &peers), Vec::<String>::new());
+        assert_eq!(compare_facts(&facts(Value::Null), &[]), Vec::<String>::new());
     }
 }

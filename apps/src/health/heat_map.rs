@@ -16,10 +16,7 @@ pub fn format_heat_map(model: &str, devices: &[&CheckedDeviceDocument], width: u
         return String::new();
     }
     let title = format!("speed in % of {model}, by elements of C");
-    let units = devices[0]
-        .sizes
-        .iter()
-        .map(|size| format!("|{}", show_units(size.units)));
+    let units = devices[0].sizes.iter().map(|size| format!("|{}", show_units(size.units)));
     let mut table = TextTable::new(3, &format!("host|device|pass{}", units.collect::<String>()));
     for device in devices {
         let mut add_row = |pass: &str, speed: fn(&CheckedSizeDocument) -> Option<f64>| {
@@ -64,9 +61,6 @@ mod tests {
         let shown = [1.04, 0.96, 0.9, 0.8, 0.6, 0.2].map(|speed| show_speed(Some(speed)));
         assert_eq!(shown, ["104 ", "96 ", "90░", "80▒", "60▓", "20█"]);
         assert_eq!(show_speed(None), "- ");
-        assert_eq!(
-            [9_999, 44_100, 268_000_000].map(show_units),
-            ["9999", "44k", "268M"]
-        );
+        assert_eq!([9_999, 44_100, 268_000_000].map(show_units), ["9999", "44k", "268M"]);
     }
 }

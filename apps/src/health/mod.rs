@@ -58,9 +58,7 @@ pub struct HealthArguments {
 fn parse_seconds(text: &str) -> Result<f64, String> {
     parse_positive(text).and_then(|seconds| {
         let is_finite = seconds.is_finite();
-        is_finite
-            .then_some(seconds)
-            .ok_or_else(|| "expected a number above 0".to_owned())
+        is_finite.then_some(seconds).ok_or_else(|| "expected a number above 0".to_owned())
     })
 }
 
@@ -94,9 +92,7 @@ pub fn run(comm: &Arc<dyn Comm>, arguments: &HealthArguments) -> Result<Option<A
         }
     }
     let found = head.as_ref().map(HealthCheck::judge);
-    let health = found
-        .as_ref()
-        .map(|found| found.iter().map(|device| device.health));
+    let health = found.as_ref().map(|found| found.iter().map(|device| device.health));
     devices.keep_times(comm.as_ref(), health.map(Iterator::collect))?;
     let failures = devices.gather_failures(comm.as_ref())?;
     let mut notices = devices.gather_notices(comm.as_ref())?;
@@ -112,10 +108,7 @@ pub fn run(comm: &Arc<dyn Comm>, arguments: &HealthArguments) -> Result<Option<A
     let answer = Answer::new(arguments.json, &document, format)?;
     Ok(Some(match find_status(document.health(), is_cut) {
         0 => answer,
-        status => answer.with_failure(Failure {
-            message: String::new(),
-            status,
-        }),
+        status => answer.with_failure(Failure { message: String::new(), status }),
     }))
 }
 

@@ -60,11 +60,7 @@ pub struct LargestSides {
 impl LargestSides {
     /// Begins with the smallest side, for classes whose updates may take these seconds.
     pub fn new(classes: usize, limit_s: f64) -> Self {
-        Self {
-            limit_s,
-            sides: vec![LEAST_SIDE; classes],
-            is_found: vec![false; classes],
-        }
+        Self { limit_s, sides: vec![LEAST_SIDE; classes], is_found: vec![false; classes] }
     }
 
     /// Takes in the seconds of an update of each class; `None` for a class without a time. Returns `true` if there are larger
@@ -111,13 +107,8 @@ pub fn find_side(largest: usize, size: usize) -> f64 {
 pub fn shape_updates(all: &[f64], own: &[f64]) -> UpdateShape {
     let logs: f64 = all.iter().map(|side| side.ln()).sum();
     let rows = (logs / all.len().max(1) as f64).exp().round().max(1.0);
-    let columns = own
-        .iter()
-        .map(|side| (side * side / rows).round().max(1.0) as usize);
-    UpdateShape {
-        rows: rows as usize,
-        columns: columns.collect(),
-    }
+    let columns = own.iter().map(|side| (side * side / rows).round().max(1.0) as usize);
+    UpdateShape { rows: rows as usize, columns: columns.collect() }
 }
 
 #[cfg(test)]

@@ -39,10 +39,7 @@ impl FromStr for LayoutMethod {
             "fpm-br" => Ok(Self::FpmBr),
             "fpm-kl" => Ok(Self::FpmKl),
             // The message ends with the names that are possible.
-            _ => text
-                .parse()
-                .map(Self::Areas)
-                .map_err(|error| format!("{error}, fpm-br, fpm-kl")),
+            _ => text.parse().map(Self::Areas).map_err(|error| format!("{error}, fpm-br, fpm-kl")),
         }
     }
 }

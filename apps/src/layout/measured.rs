@@ -36,11 +36,8 @@ fn arrange_by_area(
     let LayoutArguments { rows, cols, .. } = *arguments;
     let dividing = arguments.dividing.unwrap_or_default();
     refuse_hpopta(dividing)?;
-    let models = read_models(
-        NameKind::default(),
-        &arguments.models,
-        arguments.fit.unwrap_or_default(),
-    )?;
+    let models =
+        read_models(NameKind::default(), &arguments.models, arguments.fit.unwrap_or_default())?;
     let models = borrow_models(&models);
     let columns = arguments.columns.as_deref();
     let layout = by_models(method, columns, dividing, &models, rows, cols);
@@ -75,18 +72,13 @@ fn divide_sides(arguments: &LayoutArguments, surfaces: &[Surface]) -> Result<Fpm
         Some(columns) => columns.clone(),
         None => kl_columns(&even_speeds(surfaces, rows, cols), rows, cols)?,
     };
-    let surfaces: Vec<&dyn SpeedSurface> = surfaces
-        .iter()
-        .map(|surface| surface as &dyn SpeedSurface)
-        .collect();
+    let surfaces: Vec<&dyn SpeedSurface> =
+        surfaces.iter().map(|surface| surface as &dyn SpeedSurface).collect();
     fpm_kl(&surfaces, &columns, rows, cols, &FpmKlConfig::default())
 }
 
 /// Returns each node's speed on an equal part of the matrix with the matrix's proportions.
 fn even_speeds(surfaces: &[Surface], rows: u64, cols: u64) -> Vec<f64> {
     let side = (surfaces.len() as f64).sqrt();
-    surfaces
-        .iter()
-        .map(|surface| surface.speed(rows as f64 / side, cols as f64 / side))
-        .collect()
+    surfaces.iter().map(|surface| surface.speed(rows as f64 / side, cols as f64 / side)).collect()
 }

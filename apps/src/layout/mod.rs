@@ -111,22 +111,15 @@ pub struct LayoutAnswer<'a> {
 
 impl Times {
     fn new(times_s: Vec<f64>) -> Self {
-        Self {
-            max_time_s: times_s.iter().copied().fold(0.0, f64::max),
-            times_s,
-            ..Self::default()
-        }
+        Self { max_time_s: times_s.iter().copied().fold(0.0, f64::max), times_s, ..Self::default() }
     }
 }
 
 /// Runs the command.
 pub fn run(arguments: &LayoutArguments) -> Result<Answer, Failure> {
     let by_models = !arguments.models.is_empty();
-    let default = if by_models {
-        LayoutMethod::FpmBr
-    } else {
-        LayoutMethod::Areas(Method::default())
-    };
+    let default =
+        if by_models { LayoutMethod::FpmBr } else { LayoutMethod::Areas(Method::default()) };
     let method = arguments.method.unwrap_or(default);
     if arguments.columns.is_some() && !method.takes_columns() {
         return Err(Failure::input(format!(
@@ -182,12 +175,10 @@ fn arrange_areas(arguments: &LayoutArguments, method: LayoutMethod) -> Result<La
             "--method: fpm-br and fpm-kl need models of the nodes; give --models in place of areas",
         ));
     };
-    if let Some((flag, _)) = [
-        ("--fit", arguments.fit.is_some()),
-        ("--dividing", arguments.dividing.is_some()),
-    ]
-    .into_iter()
-    .find(|(_, given)| *given)
+    if let Some((flag, _)) =
+        [("--fit", arguments.fit.is_some()), ("--dividing", arguments.dividing.is_some())]
+            .into_iter()
+            .find(|(_, given)| *given)
     {
         return Err(Failure::input(format!("{flag}: goes with --models")));
     }

@@ -52,9 +52,7 @@ impl Campaign<'_> {
     /// # Collective
     /// All ranks.
     pub fn run(&mut self, mut files: Option<PointsFiles>) -> Result<(), Error> {
-        let earlier = files
-            .as_ref()
-            .map(|files| (files.sizes().collect(), files.list_lacking()));
+        let earlier = files.as_ref().map(|files| (files.sizes().collect(), files.list_lacking()));
         (self.points, self.lacking) = self.comm.share(0, earlier)?;
         for (size, points) in &self.points {
             self.sizes.observe(*size, points);
@@ -70,17 +68,12 @@ impl Campaign<'_> {
             let points = self.measure_size(size)?;
             // Before the files: the same command goes on after the last size in them.
             self.work.save(self.comm)?;
-            let written = files
-                .as_mut()
-                .map_or(Ok(()), |files| files.add(&points, &self.lacking));
+            let written = files.as_mut().map_or(Ok(()), |files| files.add(&points, &self.lacking));
             agree(self.comm, written)?;
             self.sizes.observe(size, &points);
             if progress.is_shown() {
-                let runs_s = points
-                    .iter()
-                    .flatten()
-                    .filter(|point| point.reps > 0)
-                    .map(|point| point.t_s);
+                let runs_s =
+                    points.iter().flatten().filter(|point| point.reps > 0).map(|point| point.t_s);
                 let wall_s = begun.elapsed().as_secs_f64();
                 remaining.observe(self.weigh(size), runs_s, wall_s);
             }
@@ -136,15 +129,9 @@ impl Campaign<'_> {
         });
         let ends: Vec<SizeEnd> = ends.collect();
         let all = self.comm.gather(&ends)?.concat();
-        let is_measured = all
-            .iter()
-            .any(|end| matches!(end, SizeEnd::Point(_) | SizeEnd::NotRun));
-        let is_known = self
-            .points
-            .iter()
-            .flat_map(|(_, points)| points)
-            .into_iter()
-            .any(Option::is_some);
+        let is_measured = all.iter().any(|end| matches!(end, SizeEnd::Point(_) | SizeEnd::NotRun));
+        let is_known =
+            self.points.iter().flat_map(|(_, points)| points).into_iter().any(Option::is_some);
         match reason.filter(|_| !is_measured && !is_known) {
             Some(error) => agree(self.comm, Err(error)),
             None if !is_measured && !is_known => agree(self.comm, Ok(all)),
@@ -165,11 +152,7 @@ impl Campaign<'_> {
             .map(|point| point.m.saturating_mul(point.n))
             .max();
         PartUnits {
-            units: if is_load {
-                largest.unwrap_or(0)
-            } else {
-                size.0.saturating_mul(size.1)
-            },
+            units: if is_load { largest.unwrap_or(0) } else { size.0.saturating_mul(size.1) },
             is_load,
         }
     }
@@ -204,10 +187,7 @@ impl Campaign<'_> {
         if let Some(left_s) = left_s {
             text += &format!(", about {left_s:.0} s left");
         }
-        let last = self
-            .points
-            .last()
-            .and_then(|(_, points)| widest_interval(points));
+        let last = self.points.last().and_then(|(_, points)| widest_interval(points));
         if let (Some(part), Some(_)) = (last, left_s) {
             text += &describe_interval(part, self.config.confidence);
         }

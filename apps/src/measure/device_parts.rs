@@ -32,9 +32,8 @@ pub fn list_parts(
     });
     let ranks = comm.size();
     let mut parts = comm.gather(&mine.collect::<Vec<_>>())?.concat();
-    let neighbours: Vec<Vec<String>> = (0..parts.len())
-        .map(|part| list_neighbours(&parts, part, ranks))
-        .collect();
+    let neighbours: Vec<Vec<String>> =
+        (0..parts.len()).map(|part| list_neighbours(&parts, part, ranks)).collect();
     for (part, neighbours) in parts.iter_mut().zip(neighbours) {
         let Some(device) = &part.device else { continue };
         let (word, beside) = if is_alone || neighbours.is_empty() {
@@ -125,10 +124,9 @@ mod tests {
     fn a_device_is_measured_beside_others_or_alone() {
         let devices = ["fast/one", "slow"]
             .map(|name| DeviceInfo::new(name, DeviceKind::Cpu, DeviceClock::Cores));
-        for (is_alone, stem, beside) in [
-            (false, "fast_one-together", "slow"),
-            (true, "fast_one-alone", "nothing"),
-        ] {
+        for (is_alone, stem, beside) in
+            [(false, "fast_one-together", "slow"), (true, "fast_one-alone", "nothing")]
+        {
             let block = [("block", "64".to_owned())];
             let parts = list_parts(&LocalComm::new(), &devices, is_alone, &block);
             let first = &parts.expect("two parts")[0];
@@ -144,11 +142,7 @@ mod tests {
     fn the_devices_of_a_host_take_turns_while_other_hosts_measure_theirs() {
         let devices = [(0, "a"), (1, "b"), (2, "a"), (2, "a")];
         let turns = [0, 1, 2].map(|rank| list_turns(devices, rank));
-        let expected = [
-            [Some(0), None, None],
-            [Some(0), None, None],
-            [None, Some(0), Some(1)],
-        ];
+        let expected = [[Some(0), None, None], [Some(0), None, None], [None, Some(0), Some(1)]];
         assert_eq!(turns, expected);
     }
 }

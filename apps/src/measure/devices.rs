@@ -127,17 +127,9 @@ impl DeviceArguments {
             work.width,
             work.element,
             self.describe_repetitions(config),
-            if self.alone {
-                ", each device alone"
-            } else {
-                ""
-            }
+            if self.alone { ", each device alone" } else { "" }
         );
-        let updates = MeasuredUpdates {
-            block,
-            work,
-            is_surface: self.surface,
-        };
+        let updates = MeasuredUpdates { block, work, is_surface: self.surface };
         let headers = [
             ("kernel", "update of mxm, gemm".to_owned()),
             ("block", block.to_string()),
@@ -167,11 +159,7 @@ impl DeviceArguments {
 
     fn describe_repetitions(&self, config: &MeasureConfig) -> String {
         if self.thorough {
-            let MeasureConfig {
-                precision,
-                confidence,
-                ..
-            } = config;
+            let MeasureConfig { precision, confidence, .. } = config;
             format!("thorough, precision {precision} at {confidence}")
         } else {
             describe_repetitions(config)
@@ -184,23 +172,14 @@ fn begin_work<T: Scalar>(
     updates: MeasuredUpdates,
     turns: Vec<Option<usize>>,
 ) -> Box<dyn MeasuredWork> {
-    Box::new(DeviceWork::<T> {
-        session,
-        operands: UpdateOperands::default(),
-        updates,
-        turns,
-    })
+    Box::new(DeviceWork::<T> { session, operands: UpdateOperands::default(), updates, turns })
 }
 
 impl<T: Scalar> DeviceWork<T> {
     /// Returns the rows of C, and the columns of each device: its area is its units, as nearly square as whole blocks
     /// allow if models have one dimension.
     fn shape_updates(&self, (m, _): Size, units: &[PartUnits]) -> (usize, Vec<usize>) {
-        let height = if self.updates.is_surface {
-            m
-        } else {
-            m.isqrt()
-        };
+        let height = if self.updates.is_surface { m } else { m.isqrt() };
         let block = self.updates.block as u64;
         let columns = units.iter().map(|units| {
             let elements = u128::from(units.units) * u128::from(block) / u128::from(height.max(1));
@@ -259,15 +238,7 @@ impl<T: Scalar> DeviceWork<T> {
         let (rows, columns) = self.shape_updates(size, units);
         let depth = Depth::endless(self.updates.work.width);
         let team = self.session.team();
-        measure_team(
-            team,
-            rows,
-            &columns,
-            depth,
-            config,
-            &mut self.operands,
-            in_step,
-        )
+        measure_team(team, rows, &columns, depth, config, &mut self.operands, in_step)
     }
 
     /// Writes the operands of the updates, if every host has room.
@@ -300,10 +271,7 @@ fn idle_others(units: &[PartUnits], own: Option<usize>) -> Vec<PartUnits> {
         if Some(index) == own && !units.is_load {
             *units
         } else {
-            PartUnits {
-                units: 0,
-                is_load: true,
-            }
+            PartUnits { units: 0, is_load: true }
         }
     });
     of_device.collect()
@@ -328,11 +296,7 @@ fn end_without_memory(
     }
     let mut error = Some(error);
     let ends = units.iter().map(|units| {
-        if is_here && !units.is_load {
-            PartEnd::NoMemory(error.take())
-        } else {
-            PartEnd::NotRun
-        }
+        if is_here && !units.is_load { PartEnd::NoMemory(error.take()) } else { PartEnd::NotRun }
     });
     Ok(ends.collect())
 }

@@ -30,17 +30,10 @@ impl Effort {
     pub fn choose(&self, config: MeasureConfig, (m, n): Size, left: usize) -> MeasureConfig {
         match *self {
             Self::Same => config,
-            Self::Budget {
-                seconds,
-                begun,
-                turns,
-            } => {
+            Self::Budget { seconds, begun, turns } => {
                 let spent_s = begun.elapsed().as_secs_f64();
                 let part_s = divide_rest(seconds, spent_s, left * turns);
-                MeasureConfig {
-                    max_seconds: config.max_seconds.min(part_s),
-                    ..config
-                }
+                MeasureConfig { max_seconds: config.max_seconds.min(part_s), ..config }
             }
             Self::Thorough { block } => {
                 let side = (m.saturating_mul(n) as f64).sqrt() * block as f64;
@@ -93,10 +86,7 @@ mod tests {
         assert_eq!(Effort::Same.choose(config, (4, 1), 1), config);
         let thorough = Effort::Thorough { block: 64 };
         for (d, side) in [(256, 1024), (257, 1026), (6400, 5120), (6561, 5184)] {
-            assert_eq!(
-                thorough.choose(config, (d, 1), 1),
-                MeasureConfig::thorough(side)
-            );
+            assert_eq!(thorough.choose(config, (d, 1), 1), MeasureConfig::thorough(side));
         }
     }
 }

@@ -101,11 +101,7 @@ impl PointsFiles {
         kind: FileKind,
         parts: &[MeasuredPart],
     ) -> Result<Self, Error> {
-        let mut opened = Self {
-            folder: folder.map(Path::to_path_buf),
-            kind,
-            files: Vec::new(),
-        };
+        let mut opened = Self { folder: folder.map(Path::to_path_buf), kind, files: Vec::new() };
         if let Some(folder) = folder {
             output::make_folder(folder)?;
         }
@@ -117,12 +113,7 @@ impl PointsFiles {
             };
             let mut headers = part.headers.clone();
             headers.insert(DATE.to_owned(), today());
-            opened.files.push(PartFile {
-                name,
-                headers,
-                points,
-                lacking,
-            });
+            opened.files.push(PartFile { name, headers, points, lacking });
         }
         Ok(opened)
     }
@@ -152,8 +143,7 @@ impl PointsFiles {
         });
         let unfinished: Vec<Size> = unfinished.map(|(size, _)| size).collect();
         for file in &mut self.files {
-            file.points
-                .retain(|point| !unfinished.contains(&(point.m, point.n)));
+            file.points.retain(|point| !unfinished.contains(&(point.m, point.n)));
         }
     }
 
@@ -167,9 +157,8 @@ impl PointsFiles {
         let mut sizes: BTreeMap<Size, PartPoints> = BTreeMap::new();
         for (part, file) in self.files.iter().enumerate() {
             for point in &file.points {
-                sizes
-                    .entry((point.m, point.n))
-                    .or_insert_with(|| vec![None; self.files.len()])[part] = Some(*point);
+                sizes.entry((point.m, point.n)).or_insert_with(|| vec![None; self.files.len()])
+                    [part] = Some(*point);
             }
         }
         sizes.into_iter()
@@ -209,9 +198,7 @@ impl PartFile {
     /// Returns `true` if a size that is neither higher nor wider was hopeless, or found no memory.
     fn is_hopeless(&self, (m, n): Size) -> bool {
         let bounds = self.points.iter().filter(|point| point.reps == 0);
-        let mut bounds = bounds
-            .map(|point| (point.m, point.n))
-            .chain(self.lacking.iter().copied());
+        let mut bounds = bounds.map(|point| (point.m, point.n)).chain(self.lacking.iter().copied());
         bounds.any(|bound| bound.0 <= m && bound.1 <= n)
     }
 }
@@ -240,9 +227,7 @@ fn read_earlier(
         }
         Err(error) => return Err(Error::file(path, error)),
     };
-    let (earlier, points) = kind
-        .parse(&text)
-        .map_err(|error| Error::file(path, error))?;
+    let (earlier, points) = kind.parse(&text).map_err(|error| Error::file(path, error))?;
     for (key, wanted) in headers {
         let found = earlier.get(key).map_or("nothing", String::as_str);
         if found != wanted {
@@ -264,13 +249,7 @@ mod tests {
     const NO_LACK: [Vec<Size>; 2] = [const { Vec::new() }; 2];
 
     fn point(d: u64, reps: u32) -> SurfacePoint {
-        SurfacePoint {
-            m: d,
-            n: 1,
-            t_s: 0.5,
-            reps,
-            ci_s: 0.0,
-        }
+        SurfacePoint { m: d, n: 1, t_s: 0.5, reps, ci_s: 0.0 }
     }
 
     fn open(folder: &tempfile::TempDir, kernel: &str) -> Result<PointsFiles, Error> {
@@ -295,9 +274,7 @@ mod tests {
         }
         // As if the command were killed between two files.
         files.files.truncate(1);
-        files
-            .add(&vec![Some(point(1, 3))], &NO_LACK[..1])
-            .expect("a file");
+        files.add(&vec![Some(point(1, 3))], &NO_LACK[..1]).expect("a file");
         let mut files = open(&folder, "k").expect("the files");
         files.drop_unfinished();
         let found: Vec<_> = files.sizes().collect();
@@ -307,14 +284,9 @@ mod tests {
             ((8, 1), vec![Some(point(8, 3)), None]),
         ];
         assert_eq!(found, expected);
-        let refused = open(&folder, "other")
-            .map(|_| ())
-            .expect_err("another kernel");
+        let refused = open(&folder, "other").map(|_| ()).expect_err("another kernel");
         let refused = refused.to_string();
-        assert!(
-            refused.contains("kernel is k there and other here"),
-            "{refused}"
-        );
+        assert!(refused.contains("kernel is k there and other here"), "{refused}");
     }
 
     #[test]
@@ -346,12 +318,8 @@ mod tests {
     #[test]
     fn a_campaign_that_is_killed_after_any_file_goes_on() {
         let campaign = list_campaign();
-        let writes = campaign
-            .iter()
-            .flat_map(|(_, points)| (0..2).map(move |part| (points, part)));
-        let writes: Vec<_> = writes
-            .filter(|(points, part)| points[*part].is_some())
-            .collect();
+        let writes = campaign.iter().flat_map(|(_, points)| (0..2).map(move |part| (points, part)));
+        let writes: Vec<_> = writes.filter(|(points, part)| points[*part].is_some()).collect();
         for killed_after in 0..=writes.len() {
             let folder = tempfile::tempdir().expect("a folder");
             let mut files = open(&folder, "k").expect("a folder");
@@ -385,22 +353,13 @@ mod tests {
     #[test]
     fn a_surface_is_kept_by_its_sides() {
         let folder = tempfile::tempdir().expect("a folder");
-        let part = MeasuredPart {
-            stem: "a".to_owned(),
-            ..MeasuredPart::default()
-        };
+        let part = MeasuredPart { stem: "a".to_owned(), ..MeasuredPart::default() };
         let parts = [part];
-        let points = [(4, 2), (2, 4), (4, 4)].map(|(m, n)| SurfacePoint {
-            m,
-            n,
-            ..point(m, 3)
-        });
+        let points = [(4, 2), (2, 4), (4, 4)].map(|(m, n)| SurfacePoint { m, n, ..point(m, 3) });
         let mut files =
             PointsFiles::open(Some(folder.path()), FileKind::Surface, &parts).expect("a folder");
         for point in points {
-            files
-                .add(&vec![Some(point)], &NO_LACK[..1])
-                .expect("a file");
+            files.add(&vec![Some(point)], &NO_LACK[..1]).expect("a file");
         }
         let sizes: Vec<Size> = PointsFiles::open(Some(folder.path()), FileKind::Surface, &parts)
             .expect("a file")

@@ -80,11 +80,8 @@ impl KernelChoice {
     /// Opens the kernel in this process. The one that started it names a crash if there is no note.
     fn open_here(&self, crash: Option<CrashNote>) -> Result<OpenedRun, DeviceError> {
         let calls_blas = self.name == "gemm";
-        let blas: Arc<dyn Blas> = if calls_blas {
-            choose_blas(&self.blas)?
-        } else {
-            Arc::new(EmbeddedBlas)
-        };
+        let blas: Arc<dyn Blas> =
+            if calls_blas { choose_blas(&self.blas)? } else { Arc::new(EmbeddedBlas) };
         let blas_name = calls_blas.then(|| blas.name().to_owned());
         let kernel = match make_kernel(&self.name, self.parameters, &blas) {
             Some(kernel) => kernel,
@@ -99,18 +96,10 @@ impl KernelChoice {
     fn make_command(&self) -> Command {
         // Without a file of its own the process cannot be started, and the error says so.
         let program = find_own_program().unwrap_or_else(|_| PathBuf::from("isochron"));
-        let KernelParameters {
-            block,
-            width,
-            memory_bytes,
-        } = self.parameters;
+        let KernelParameters { block, width, memory_bytes } = self.parameters;
         let mut command = Command::new(program);
         command.args([SERVE, &self.name, &self.blas.to_string()]);
-        command.args([
-            block.to_string(),
-            width.to_string(),
-            memory_bytes.to_string(),
-        ]);
+        command.args([block.to_string(), width.to_string(), memory_bytes.to_string()]);
         let RunQuota { cores, has_threads } = self.quota;
         command.args([self.limit_s.to_string(), cores.to_string()]);
         command.arg(has_threads.to_string());
@@ -119,20 +108,8 @@ impl KernelChoice {
 
     /// Reads the words after the first one of the command line of a kernel's process.
     fn from_words(words: &[OsString]) -> Option<Self> {
-        let words: Vec<&str> = words
-            .iter()
-            .map(|word| word.to_str())
-            .collect::<Option<_>>()?;
-        let [
-            name,
-            blas,
-            block,
-            width,
-            memory_bytes,
-            limit_s,
-            cores,
-            has_threads,
-        ] = words[..]
+        let words: Vec<&str> = words.iter().map(|word| word.to_str()).collect::<Option<_>>()?;
+        let [name, blas, block, width, memory_bytes, limit_s, cores, has_threads] = words[..]
         else {
             return None;
         };
@@ -145,10 +122,7 @@ impl KernelChoice {
             },
             blas: blas.parse().ok()?,
             limit_s: limit_s.parse().ok()?,
-            quota: RunQuota {
-                cores: cores.parse().ok()?,
-                has_threads: has_threads.parse().ok()?,
-            },
+            quota: RunQuota { cores: cores.parse().ok()?, has_threads: has_threads.parse().ok()? },
         })
     }
 }
@@ -187,20 +161,12 @@ mod tests {
     fn a_kernels_process_is_told_all_of_the_choice() {
         let choice = KernelChoice {
             name: "./my kernel.so".to_owned(),
-            parameters: KernelParameters {
-                block: 3,
-                width: 5,
-                memory_bytes: 7,
-            },
+            parameters: KernelParameters { block: 3, width: 5, memory_bytes: 7 },
             blas: BlasChoice::Embedded,
             limit_s: 2.5,
             quota: RunQuota::default(),
         };
-        let words: Vec<OsString> = choice
-            .make_command()
-            .get_args()
-            .map(OsString::from)
-            .collect();
+        let words: Vec<OsString> = choice.make_command().get_args().map(OsString::from).collect();
         assert_eq!(words[0], SERVE);
         let read = KernelChoice::from_words(&words[1..]).expect("a choice");
         assert_eq!(format!("{read:?}"), format!("{choice:?}"));

@@ -102,12 +102,7 @@ pub struct MeasureArguments {
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     out: Option<PathBuf>,
     /// File for a plot of speed against size of all models together (SVG)
-    #[arg(
-        long,
-        value_name = "FILE",
-        conflicts_with = "surface",
-        help_heading = "Output"
-    )]
+    #[arg(long, value_name = "FILE", conflicts_with = "surface", help_heading = "Output")]
     svg: Option<PathBuf>,
     #[command(flatten)]
     pub watch: WatchArguments,
@@ -148,12 +143,7 @@ pub fn run(comm: &Arc<dyn Comm>, arguments: &MeasureArguments) -> Result<Option<
     config.validate().map_err(Failure::input)?;
     arguments.check_kernel()?;
     let sizes = arguments.make_sizes()?;
-    let OpenWork {
-        work,
-        parts,
-        measured_with,
-        turns,
-    } = arguments.open_work(comm, &config)?;
+    let OpenWork { work, parts, measured_with, turns } = arguments.open_work(comm, &config)?;
     let comm = comm.as_ref();
     let files = agree(comm, arguments.open_files(comm, &parts))?;
     let svg = agree(comm, arguments.create_svg(files.as_ref(), &parts))?;
@@ -200,12 +190,9 @@ impl MeasureArguments {
     /// Refuses options of another kernel.
     fn check_kernel(&self) -> Result<(), Failure> {
         let is_mxm = self.kernel.kernel == MXM;
-        let of_kernels = [
-            (self.kernel.isolate, "--isolate"),
-            (self.kernel.unbound, "--unbound"),
-        ]
-        .into_iter()
-        .find(|(is_given, _)| *is_given);
+        let of_kernels = [(self.kernel.isolate, "--isolate"), (self.kernel.unbound, "--unbound")]
+            .into_iter()
+            .find(|(is_given, _)| *is_given);
         match (is_mxm, self.devices.name_given(), of_kernels) {
             (false, Some(option), _) => {
                 let message = format!("{option}: goes with the kernel mxm alone");
@@ -234,14 +221,8 @@ impl MeasureArguments {
     /// Returns the repetitions of each size, `turns` measurements one after the other. The command began at `begun`.
     fn choose_effort(&self, begun: Instant, turns: usize) -> Effort {
         match self.budget {
-            Some(seconds) => Effort::Budget {
-                seconds,
-                begun,
-                turns,
-            },
-            None if self.devices.thorough => Effort::Thorough {
-                block: self.block(),
-            },
+            Some(seconds) => Effort::Budget { seconds, begun, turns },
+            None if self.devices.thorough => Effort::Thorough { block: self.block() },
             None => Effort::Same,
         }
     }
@@ -253,11 +234,7 @@ impl MeasureArguments {
 
     fn make_sizes(&self) -> Result<CampaignSizes, Failure> {
         let is_surface = self.devices.surface;
-        let default = if is_surface {
-            DEFAULT_SIDE
-        } else {
-            DEFAULT_SIZE
-        };
+        let default = if is_surface { DEFAULT_SIDE } else { DEFAULT_SIZE };
         let (from, to) = (self.from, self.to.unwrap_or(default));
         if from > to {
             let message = format!("--from {from} is above --to {to}");
@@ -269,10 +246,7 @@ impl MeasureArguments {
             return Ok(CampaignSizes::Surface(sizes));
         }
         let rule = if self.adaptive {
-            SizeRule::Adaptive {
-                step,
-                tolerance: self.tolerance,
-            }
+            SizeRule::Adaptive { step, tolerance: self.tolerance }
         } else {
             SizeRule::Even(self.points)
         };
@@ -286,17 +260,9 @@ impl MeasureArguments {
             let store = self.kernel.store;
             return self.devices.open(comm, config, block, &library, store);
         }
-        let OpenKernel {
-            work,
-            parts,
-            measured_with,
-        } = self.kernel.open(comm.as_ref(), config, &[MXM])?;
-        Ok(OpenWork {
-            work: Box::new(work),
-            parts,
-            measured_with,
-            turns: 1,
-        })
+        let OpenKernel { work, parts, measured_with } =
+            self.kernel.open(comm.as_ref(), config, &[MXM])?;
+        Ok(OpenWork { work: Box::new(work), parts, measured_with, turns: 1 })
     }
 
     /// Opens the files on the head rank.
@@ -308,11 +274,7 @@ impl MeasureArguments {
         if comm.rank() > 0 {
             return Ok(None);
         }
-        let kind = if self.devices.surface {
-            FileKind::Surface
-        } else {
-            FileKind::Points
-        };
+        let kind = if self.devices.surface { FileKind::Surface } else { FileKind::Points };
         let mut files = PointsFiles::open(self.out.as_deref(), kind, parts)?;
         files.drop_unfinished();
         Ok(Some(files))
@@ -350,10 +312,7 @@ fn list_lacking(parts: &[MeasuredPart], lacking: &[Vec<Size>]) -> Vec<String> {
                 (units, 1) => count(units, "unit"),
                 (m, n) => format!("{m}×{n} blocks"),
             };
-            Some(format!(
-                "{} has no memory for {size}: its model ends below",
-                part.describe()
-            ))
+            Some(format!("{} has no memory for {size}: its model ends below", part.describe()))
         })
         .collect()
 }
@@ -363,10 +322,7 @@ fn list_models(
     parts: &[MeasuredPart],
     files: Vec<Option<String>>,
 ) -> Result<Vec<MeasuredModelDocument>, Error> {
-    let work = campaign
-        .points
-        .iter()
-        .map(|&(size, _)| campaign.work.complexity(size));
+    let work = campaign.points.iter().map(|&(size, _)| campaign.work.complexity(size));
     let work = agree(campaign.comm, work.collect::<Result<Vec<f64>, _>>())?;
     let files = files.into_iter().chain(std::iter::repeat(None));
     let documents = parts.iter().zip(files).enumerate();

@@ -135,11 +135,7 @@ impl KernelArguments {
         config: &MeasureConfig,
         others: &[&str],
     ) -> Result<OpenKernel, Error> {
-        let core = if self.unbound {
-            None
-        } else {
-            bind_rank(comm)?.map(|core| core.core)
-        };
+        let core = if self.unbound { None } else { bind_rank(comm)?.map(|core| core.core) };
         let share = HostShare::find(comm)?;
         let quota_cores = cpu_quota_cores();
         let choice = KernelChoice {
@@ -232,11 +228,7 @@ impl KernelArguments {
             _ => String::new(),
         };
         let unbound = if self.unbound { ", unbound" } else { "" };
-        let isolated = if self.isolate {
-            ", in a process of its own"
-        } else {
-            ""
-        };
+        let isolated = if self.isolate { ", in a process of its own" } else { "" };
         format!("{sizes}{}{unbound}{isolated}", describe_repetitions(config))
     }
 

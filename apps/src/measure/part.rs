@@ -120,9 +120,7 @@ impl MeasuredPart {
 
     /// Adds headers, each in one line, and the quota of the host if there is one.
     pub fn add_headers(&mut self, headers: impl Iterator<Item = (&'static str, String)>) {
-        let quota = self
-            .quota_cores
-            .map(|cores| ("quota", format!("{cores:.2} cores")));
+        let quota = self.quota_cores.map(|cores| ("quota", format!("{cores:.2} cores")));
         for (key, value) in headers.chain(quota) {
             let value = value.replace(['\n', '\r'], " ");
             self.headers.insert(key.to_owned(), value);
@@ -156,8 +154,7 @@ impl StoredKernel {
     ) -> Result<Measurement, Error> {
         let found = repeat_in_step(comm, self.run.as_mut(), d, config, false);
         let found = agree(comm, found.map_err(Error::from))?;
-        self.store
-            .keep_times(comm, found.to_series().filter(|_| kept))?;
+        self.store.keep_times(comm, found.to_series().filter(|_| kept))?;
         Ok(found)
     }
 }
@@ -212,9 +209,8 @@ fn repeat_in_step(
     is_load: bool,
 ) -> Result<Measurement, DeviceError> {
     let mut rounds = MeasureRounds::new(comm);
-    let found = measure_kernel(kernel, d, config, &mut |needed| {
-        rounds.ask_for_round(needed && !is_load)
-    });
+    let found =
+        measure_kernel(kernel, d, config, &mut |needed| rounds.ask_for_round(needed && !is_load));
     // A rank that has ended, or that failed, takes part too.
     while rounds.ask_for_round(false) {}
     found
@@ -230,32 +226,15 @@ pub fn describe_repetitions(config: &MeasureConfig) -> String {
 
 /// Makes the point of a measurement: with 0 repetitions if it is a bound.
 pub fn make_point((m, n): Size, found: &Measurement) -> SurfacePoint {
-    SurfacePoint {
-        m,
-        n,
-        t_s: found.sample.seconds,
-        reps: found.sample.reps,
-        ci_s: found.ci_s,
-    }
+    SurfacePoint { m, n, t_s: found.sample.seconds, reps: found.sample.reps, ci_s: found.ci_s }
 }
 
 /// Returns a point of a model in one dimension.
 pub fn flatten_point(point: &SurfacePoint) -> Point {
-    Point {
-        d: point.m,
-        t_s: point.t_s,
-        reps: point.reps,
-        ci_s: point.ci_s,
-    }
+    Point { d: point.m, t_s: point.t_s, reps: point.reps, ci_s: point.ci_s }
 }
 
 /// Returns a point of a model in one dimension as one of a surface of width 1.
 pub fn widen_point(point: &Point) -> SurfacePoint {
-    SurfacePoint {
-        m: point.d,
-        n: 1,
-        t_s: point.t_s,
-        reps: point.reps,
-        ci_s: point.ci_s,
-    }
+    SurfacePoint { m: point.d, n: 1, t_s: point.t_s, reps: point.reps, ci_s: point.ci_s }
 }

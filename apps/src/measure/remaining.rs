@@ -23,21 +23,14 @@ pub struct RemainingTime {
 impl RemainingTime {
     /// Starts with no size, for measurements that stop repeating after these seconds.
     pub fn new(max_seconds: f64) -> Self {
-        Self {
-            max_seconds,
-            seen: Vec::new(),
-        }
+        Self { max_seconds, seen: Vec::new() }
     }
 
     /// Takes in the work of a size that was measured, the seconds of a run on each part that has a time, and those of
     /// measuring it.
     pub fn observe(&mut self, work: f64, runs_s: impl Iterator<Item = f64>, wall_s: f64) {
         let run_s = runs_s.fold(0.0, f64::max);
-        self.seen.push(SizeCost {
-            work,
-            run_s,
-            wall_s,
-        });
+        self.seen.push(SizeCost { work, run_s, wall_s });
     }
 
     /// Estimates the seconds that sizes of this work take: each at the speed of the measured size nearest to it, and with as
@@ -59,11 +52,7 @@ impl RemainingTime {
 
 /// Returns the work of a size: the kernel's complexity, or its units if the kernel states none.
 pub fn weigh_size((m, n): Size, complexity: f64) -> f64 {
-    if complexity.is_finite() && complexity > 0.0 {
-        complexity
-    } else {
-        m as f64 * n as f64
-    }
+    if complexity.is_finite() && complexity > 0.0 { complexity } else { m as f64 * n as f64 }
 }
 
 #[cfg(test)]

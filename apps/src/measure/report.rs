@@ -104,37 +104,24 @@ impl MeasuredModelDocument {
             (None, None) => ", not bound".to_owned(),
         };
         let quota = self.quota_cores;
-        let quota = quota.map_or(String::new(), |cores| {
-            format!(", CPU quota of {cores:.2} cores taken out")
-        });
+        let quota = quota
+            .map_or(String::new(), |cores| format!(", CPU quota of {cores:.2} cores taken out"));
         format!("{what}rank {} on {}{place}{quota}", self.rank, self.host)
     }
 }
 
 impl MeasuredPoint {
     fn new(point: &SurfacePoint, sides: Option<Size>, work: f64) -> Self {
-        let point = Point {
-            d: point.m * point.n,
-            t_s: point.t_s,
-            reps: point.reps,
-            ci_s: point.ci_s,
-        };
-        Self {
-            point,
-            sides,
-            units_per_s: point.speed(),
-            work_per_s: work / point.t_s,
-        }
+        let point =
+            Point { d: point.m * point.n, t_s: point.t_s, reps: point.reps, ci_s: point.ci_s };
+        Self { point, sides, units_per_s: point.speed(), work_per_s: work / point.t_s }
     }
 }
 
 impl MeasureDocument {
     /// Formats the text for people. Prose has at most `width` characters a line.
     pub fn format(&self, width: usize) -> String {
-        let mut text = wrap(
-            &format!("kernel {}: {}", self.kernel, self.measured_with),
-            width,
-        );
+        let mut text = wrap(&format!("kernel {}: {}", self.kernel, self.measured_with), width);
         for model in &self.ranks {
             let (file, table) = (model.file.as_deref(), model.make_table());
             text += &format_model(&model.describe(), file, &table, width);
@@ -161,9 +148,7 @@ impl MeasureDocument {
             title: format!("kernel {}", show_name(&kernel)),
             x_name: "size, units",
             y_name: "10⁹ op/s",
-            curves: curves
-                .map(|(index, model)| model.make_curve(index))
-                .collect(),
+            curves: curves.map(|(index, model)| model.make_curve(index)).collect(),
             marks: Vec::new(),
         }
     }
@@ -171,10 +156,7 @@ impl MeasureDocument {
 
 impl MeasuredModelDocument {
     fn make_curve(&self, index: usize) -> Curve {
-        let points = self
-            .points
-            .iter()
-            .filter(|measured| measured.point.reps > 0);
+        let points = self.points.iter().filter(|measured| measured.point.reps > 0);
         let marks: Vec<Mark> = points
             .map(|measured| {
                 let Point { d, t_s, ci_s, .. } = measured.point;
@@ -220,13 +202,7 @@ mod tests {
             ..MeasuredPart::default()
         };
         let points = [(4, 3), (8, 0)].map(|(m, reps)| {
-            let point = SurfacePoint {
-                m,
-                n: 1,
-                t_s: 0.5,
-                reps,
-                ci_s: 0.005,
-            };
+            let point = SurfacePoint { m, n: 1, t_s: 0.5, reps, ci_s: 0.005 };
             ((m, 1), vec![None, Some(point)])
         });
         let file = Some("points/rank1-gemm.points".to_owned());
@@ -236,13 +212,7 @@ mod tests {
             measured_with: "block 32, 3 to 100 repetitions".to_owned(),
             resumed: 1,
             notices: vec!["a notice".to_owned()],
-            ranks: vec![MeasuredModelDocument::new(
-                &part,
-                file,
-                1,
-                &points,
-                &[2e9, 4e9],
-            )],
+            ranks: vec![MeasuredModelDocument::new(&part, file, 1, &points, &[2e9, 4e9])],
         };
         let text = document.format(80);
         for part in [
@@ -257,9 +227,6 @@ mod tests {
         }
         let curves = document.make_plot().curves;
         assert_eq!(curves[0].marks.len(), 1, "a bound is not drawn");
-        assert!(
-            text.lines().all(|line| line.chars().count() <= 80),
-            "{text}"
-        );
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     }
 }

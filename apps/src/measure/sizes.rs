@@ -27,9 +27,7 @@ impl CampaignSizes {
 
     /// Takes in the points of all parts at a size, without a point or with a bound for those to which it is hopeless.
     pub fn observe(&mut self, size: Size, points: &PartPoints) {
-        let known = points
-            .iter()
-            .map(|point| point.filter(|point| point.reps > 0));
+        let known = points.iter().map(|point| point.filter(|point| point.reps > 0));
         match self {
             Self::Line(sizes) => {
                 let known = known.map(|point| point.as_ref().map(flatten_point));
@@ -69,20 +67,9 @@ mod tests {
     #[test]
     fn listed_sizes_end_where_they_are_hopeless_to_all() {
         let mut sizes = CampaignSizes::Listed(vec![2, 4, 6]);
-        let point = |reps| {
-            Some(SurfacePoint {
-                m: 2,
-                n: 1,
-                t_s: 1.0,
-                reps,
-                ci_s: 0.0,
-            })
-        };
+        let point = |reps| Some(SurfacePoint { m: 2, n: 1, t_s: 1.0, reps, ci_s: 0.0 });
         sizes.observe((2, 1), &vec![point(0), point(3)]);
-        assert_eq!(
-            (sizes.next_size(), sizes.list_left().len()),
-            (Some((4, 1)), 2)
-        );
+        assert_eq!((sizes.next_size(), sizes.list_left().len()), (Some((4, 1)), 2));
         sizes.observe((4, 1), &vec![None, point(0)]);
         assert_eq!((sizes.next_size(), sizes.list_left().len()), (None, 0));
     }

@@ -17,9 +17,7 @@ pub fn read_alike(names: &[PathBuf]) -> Result<Vec<Vec<Point>>, Failure> {
     check_alike(&keys)?;
     let now_s = read_clock_s();
     let known = keys.iter().map(|key| models.find(key, now_s));
-    Ok(known
-        .map(|known| known.map_or_else(Vec::new, |known| known.points))
-        .collect())
+    Ok(known.map(|known| known.map_or_else(Vec::new, |known| known.points)).collect())
 }
 
 /// Refuses models whose units are not the same work.

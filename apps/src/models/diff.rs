@@ -107,9 +107,7 @@ fn find_differences(keys: &[StoreKey; 2]) -> Vec<FieldDifference> {
         let conditions = list_fields(&key.conditions).into_iter();
         let conditions = conditions.map(|(field, value)| (format!("conditions.{field}"), value));
         for (field, value) in list_fields(&key.identity).into_iter().chain(conditions) {
-            fields
-                .entry(field)
-                .or_insert_with(|| ["-".to_owned(), "-".to_owned()])[index] = value;
+            fields.entry(field).or_insert_with(|| ["-".to_owned(), "-".to_owned()])[index] = value;
         }
     }
     fields

@@ -102,9 +102,7 @@ pub(super) fn prune(
 ) -> Result<StoreChange, Failure> {
     let folder = folders.user();
     let found = folders.find_segments()?;
-    let key = model
-        .map(|name| find_key(&merge(&found.concat()), name))
-        .transpose()?;
+    let key = model.map(|name| find_key(&merge(&found.concat()), name)).transpose()?;
     let oldest_s = older_than.map(|days| read_clock_s().saturating_sub(days.saturating_mul(DAY_S)));
     let mut change = StoreChange::new(EditCommand::Prune, 0);
     for segment in &found[0] {
@@ -159,9 +157,7 @@ pub(super) fn export(folders: &Folders, path: &Path) -> Result<StoreChange, Fail
 pub(super) fn import(folders: &Folders, path: &Path) -> Result<StoreChange, Failure> {
     let fail = |error: std::io::Error| Failure::of_file(path, error);
     let mut bytes = Vec::new();
-    open_file(path)
-        .and_then(|mut file| file.read_to_end(&mut bytes))
-        .map_err(fail)?;
+    open_file(path).and_then(|mut file| file.read_to_end(&mut bytes)).map_err(fail)?;
     let runs = parse_segment(&bytes).map_err(|error| {
         let reason = match error {
             SegmentError::Foreign => {
@@ -173,10 +169,8 @@ pub(super) fn import(folders: &Folders, path: &Path) -> Result<StoreChange, Fail
         Failure::of_file(path, reason)
     })?;
     let stored = folders.read()?;
-    let known: BTreeMap<(&str, &StoreKey), (usize, usize)> = stored
-        .runs()
-        .map(|run| (name_run(run), run.length()))
-        .collect();
+    let known: BTreeMap<(&str, &StoreKey), (usize, usize)> =
+        stored.runs().map(|run| (name_run(run), run.length())).collect();
     let imported = StoredModels::merge(runs);
     let new = imported.runs().filter(|run| {
         let length = known.get(&name_run(run));
@@ -184,10 +178,7 @@ pub(super) fn import(folders: &Folders, path: &Path) -> Result<StoreChange, Fail
     });
     let new: Vec<StoredRun> = new.cloned().collect();
     if !new.is_empty() {
-        folders
-            .user()
-            .write(&name_writer("import"), &new)
-            .map_err(Failure::of_store)?;
+        folders.user().write(&name_writer("import"), &new).map_err(Failure::of_store)?;
     }
     Ok(StoreChange::new(EditCommand::Import, new.len()))
 }
@@ -205,9 +196,7 @@ fn replace(
     runs: &[StoredRun],
 ) -> Result<usize, Failure> {
     if !runs.is_empty() {
-        folder
-            .write(&name_writer("merged"), runs)
-            .map_err(Failure::of_store)?;
+        folder.write(&name_writer("merged"), runs).map_err(Failure::of_store)?;
     }
     let mut replaced = 0;
     for segment in old {
@@ -219,15 +208,11 @@ fn replace(
 
 /// Removes the files of killed writers, and those set aside, if they are older than a day.
 fn remove_leftovers(folder: &StoreFolder) -> Result<u64, Failure> {
-    let found = folder
-        .find_leftovers()
-        .map_err(|error| Failure::of_file(folder.root(), error))?;
+    let found = folder.find_leftovers().map_err(|error| Failure::of_file(folder.root(), error))?;
     let mut removed = 0;
     for path in found {
         let changed = path.metadata().and_then(|metadata| metadata.modified());
-        let age = changed
-            .ok()
-            .and_then(|changed| SystemTime::now().duration_since(changed).ok());
+        let age = changed.ok().and_then(|changed| SystemTime::now().duration_since(changed).ok());
         if age.is_some_and(|age| age > Duration::from_secs(DAY_S)) {
             folder.remove(&path).map_err(Failure::of_store)?;
             removed += 1;

@@ -25,10 +25,7 @@ impl Folders {
         let sites = places.sites.into_iter();
         let mut all = vec![StoreFolder::new(places.user, true)];
         all.extend(sites.map(|site| StoreFolder::new(site, false)));
-        Ok(Self {
-            all,
-            are_named: std::env::var_os(STORE_VARIABLE).is_some(),
-        })
+        Ok(Self { all, are_named: std::env::var_os(STORE_VARIABLE).is_some() })
     }
 
     pub(super) fn user(&self) -> &StoreFolder {
@@ -70,10 +67,7 @@ pub(super) fn find_segments(folder: &StoreFolder) -> Result<Vec<FoundSegment>, F
         .map_err(|error| Failure::of_file(folder.root(), blame_variable(&error)))?;
     let unread = found.iter().filter_map(|segment| {
         let reason = segment.runs.as_ref().err()?;
-        Some(format!(
-            "{} is not read: {reason}",
-            name_path(&segment.path)
-        ))
+        Some(format!("{} is not read: {reason}", name_path(&segment.path)))
     });
     for word in folder.name_newer().into_iter().chain(unread) {
         output::note(&word);
@@ -91,9 +85,7 @@ fn blame_variable(error: &std::io::Error) -> String {
 
 /// Merges the runs of whole segments.
 pub(super) fn merge(segments: &[FoundSegment]) -> StoredModels {
-    let runs = segments
-        .iter()
-        .filter_map(|segment| segment.runs.as_ref().ok());
+    let runs = segments.iter().filter_map(|segment| segment.runs.as_ref().ok());
     StoredModels::merge(runs.flatten().cloned())
 }
 
@@ -129,10 +121,7 @@ pub(super) fn list_fields(part: &impl Serialize) -> Vec<(String, String)> {
     let Ok(Value::Object(fields)) = serde_json::to_value(part) else {
         return Vec::new();
     };
-    fields
-        .into_iter()
-        .map(|(name, value)| (name, format_value(&value)))
-        .collect()
+    fields.into_iter().map(|(name, value)| (name, format_value(&value))).collect()
 }
 
 fn format_value(value: &Value) -> String {

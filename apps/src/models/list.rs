@@ -100,11 +100,7 @@ fn find_differing<'k>(keys: &BTreeSet<&'k StoreKey>) -> BTreeMap<&'k StoreKey, V
         );
         alike.entry(shown).or_default().push(key);
     }
-    alike
-        .into_values()
-        .filter(|keys| keys.len() > 1)
-        .flat_map(|keys| tell_apart(&keys))
-        .collect()
+    alike.into_values().filter(|keys| keys.len() > 1).flat_map(|keys| tell_apart(&keys)).collect()
 }
 
 /// Returns each key with its values of the fields in which the keys differ.
@@ -177,19 +173,13 @@ impl ModelList {
             exists: folder.root().exists(),
             segments: segments.len(),
         });
-        Ok(Self {
-            schema: FormatVersion,
-            models: listed,
-            folders: folders.collect(),
-        })
+        Ok(Self { schema: FormatVersion, models: listed, folders: folders.collect() })
     }
 
     /// Formats the list for people.
     pub(super) fn format(&self) -> String {
-        let mut table = TextTable::new(
-            7,
-            "model|host|class|work|pace|differs|state|cores|runs|sizes|days",
-        );
+        let mut table =
+            TextTable::new(7, "model|host|class|work|pace|differs|state|cores|runs|sizes|days");
         let now_s = read_clock_s();
         for model in &self.models {
             let age_s = now_s.saturating_sub(model.last_run_at_s);
@@ -199,11 +189,7 @@ impl ModelList {
                 model.class.clone(),
                 model.work.clone(),
                 model.pace.clone().unwrap_or_else(|| "-".to_owned()),
-                if model.differs.is_empty() {
-                    "-".to_owned()
-                } else {
-                    model.differs.join(", ")
-                },
+                if model.differs.is_empty() { "-".to_owned() } else { model.differs.join(", ") },
                 model.name_state().to_owned(),
                 model.cores.to_string(),
                 model.runs.to_string(),
@@ -211,17 +197,9 @@ impl ModelList {
                 format!("{:.0}", age_s as f64 / DAY_S),
             ]);
         }
-        let mut text = if self.models.is_empty() {
-            String::new()
-        } else {
-            format!("{table}\n")
-        };
+        let mut text = if self.models.is_empty() { String::new() } else { format!("{table}\n") };
         for folder in &self.folders {
-            let role = if folder.is_written {
-                "read and written"
-            } else {
-                "read"
-            };
+            let role = if folder.is_written { "read and written" } else { "read" };
             let segments = if folder.exists {
                 count(folder.segments as u64, "segment")
             } else {

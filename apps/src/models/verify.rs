@@ -48,9 +48,7 @@ impl StoreCheck {
         };
         check.is_sound = check.findings.is_empty();
         for folder in &folders.all {
-            check
-                .read_folder(folder)
-                .map_err(|error| Failure::of_file(folder.root(), error))?;
+            check.read_folder(folder).map_err(|error| Failure::of_file(folder.root(), error))?;
         }
         check.is_sound &= check.broken == 0;
         Ok(check)
@@ -70,22 +68,14 @@ impl StoreCheck {
             }
         }
         for path in folder.find_leftovers()? {
-            if StoreFolder::is_set_aside(&path) {
-                self.set_aside += 1
-            } else {
-                self.leftovers += 1
-            }
+            if StoreFolder::is_set_aside(&path) { self.set_aside += 1 } else { self.leftovers += 1 }
         }
         Ok(())
     }
 
     /// Formats the findings for people.
     pub(super) fn format(&self) -> String {
-        let mut text: String = self
-            .findings
-            .iter()
-            .map(|finding| format!("{finding}\n"))
-            .collect();
+        let mut text: String = self.findings.iter().map(|finding| format!("{finding}\n")).collect();
         text += &format!(
             "{} whole, {} broken, {} not read; {} set aside, {}\n",
             count(self.whole, "segment"),

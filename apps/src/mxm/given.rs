@@ -27,10 +27,7 @@ impl GivenPlan {
             return Ok(Some(Self::Recorded(record)));
         }
         let saved = arguments.load_plan.as_deref();
-        Ok(saved
-            .map(|path| Plan::load(comm, path))
-            .transpose()?
-            .map(Self::Saved))
+        Ok(saved.map(|path| Plan::load(comm, path)).transpose()?.map(Self::Saved))
     }
 
     /// The plan.

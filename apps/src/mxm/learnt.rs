@@ -18,11 +18,7 @@ const ALIKE_STEPS: usize = 3;
 
 /// Names a node: by its rank, with its name in the platform file or its host.
 pub(super) fn name_node(node: &NodeReport) -> String {
-    let name = if node.name.is_empty() {
-        &node.host
-    } else {
-        &node.name
-    };
+    let name = if node.name.is_empty() { &node.host } else { &node.name };
     format!("{} {name}", node.rank)
 }
 
@@ -115,19 +111,11 @@ fn describe_drifts(node: &NodeReport, drifts: &[&LearntDrift]) -> String {
         let (alike, others) = rest.split_at(alike.count());
         rest = others;
         let named = format!("node {}", name_node(node));
-        let host = if node.name.is_empty() {
-            String::new()
-        } else {
-            format!(" ({})", node.host)
-        };
+        let host = if node.name.is_empty() { String::new() } else { format!(" ({})", node.host) };
         if covers_node(node, alike) {
             let log: f64 = alike.iter().map(|drift| drift.factor.ln()).sum();
             let factor = (log / alike.len() as f64).exp();
-            let _ = writeln!(
-                text,
-                "{named}{host} {}",
-                describe_factor(factor, first.step)
-            );
+            let _ = writeln!(text, "{named}{host} {}", describe_factor(factor, first.step));
             continue;
         }
         for drift in alike {
@@ -204,22 +192,13 @@ mod tests {
     }
 
     fn drift(device: &str, step: usize, factor: f64) -> LearntDrift {
-        LearntDrift {
-            rank: 1,
-            host: "vm".to_owned(),
-            device: device.to_owned(),
-            step,
-            factor,
-        }
+        LearntDrift { rank: 1, host: "vm".to_owned(), device: device.to_owned(), step, factor }
     }
 
     /// Says what became of node 1, which has three devices and work for two.
     fn say(drifts: &[LearntDrift]) -> String {
         let nodes = [make_node(0, &[1.0]), make_node(1, &[1.0, 2.0, 0.0])];
-        let learnt = Learnt {
-            drifts: drifts.to_vec(),
-            ..Learnt::default()
-        };
+        let learnt = Learnt { drifts: drifts.to_vec(), ..Learnt::default() };
         describe_learning(&nodes, &learnt)
     }
 
@@ -227,16 +206,10 @@ mod tests {
     fn a_node_whose_devices_changed_alike_is_named_once() {
         let all = [drift("a", 31, 4.0), drift("b", 32, 4.1)];
         assert_eq!(say(&all), "node 1 n (vm) became 4.0 × slower at step 31\n");
-        assert_eq!(
-            say(&all[..1]),
-            "a of node 1 n (vm) became 4.0 × slower at step 31\n"
-        );
+        assert_eq!(say(&all[..1]), "a of node 1 n (vm) became 4.0 × slower at step 31\n");
         let back = [drift("a", 60, 0.25), drift("b", 60, 0.25)];
         let said = say(&[all, back].concat());
-        assert!(
-            said.ends_with("\nnode 1 n (vm) became 4.0 × faster at step 60\n"),
-            "{said}"
-        );
+        assert!(said.ends_with("\nnode 1 n (vm) became 4.0 × faster at step 60\n"), "{said}");
         assert_eq!(say(&[]), "");
     }
 
@@ -245,10 +218,7 @@ mod tests {
         let twice = [drift("a", 31, 4.0), drift("a", 33, 4.0)];
         assert_eq!(say(&twice).matches("a of node 1 n (vm) became").count(), 2);
         let said = say(&[drift("a", 31, 4.0), drift("b", 31, 0.5)]);
-        assert!(
-            said.ends_with("\nb of node 1 n (vm) became 2.0 × faster at step 31\n"),
-            "{said}"
-        );
+        assert!(said.ends_with("\nb of node 1 n (vm) became 2.0 × faster at step 31\n"), "{said}");
     }
 
     fn make_change(step: usize) -> LearntChange {
@@ -266,10 +236,7 @@ mod tests {
 
     /// Lists this number of changes.
     fn list(count: usize) -> String {
-        let learnt = Learnt {
-            changes: (0..count).map(make_change).collect(),
-            ..Learnt::default()
-        };
+        let learnt = Learnt { changes: (0..count).map(make_change).collect(), ..Learnt::default() };
         list_changes(&[make_node(0, &[1.0])], &learnt)
     }
 

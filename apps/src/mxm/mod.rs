@@ -140,13 +140,8 @@ pub fn run<'a>(
         trace.finish(comm)?;
     }
     let failure = find_failure(&report);
-    let finished = FinishedRun {
-        arguments,
-        plan,
-        report,
-        file: outputs.report,
-        watch: watch.end_work(),
-    };
+    let finished =
+        FinishedRun { arguments, plan, report, file: outputs.report, watch: watch.end_work() };
     let finished = (comm.rank() == 0).then_some(finished);
     if let Some(failure) = failure {
         // A rank that fails after the end of MPI would end the job before the head rank has printed.
@@ -218,15 +213,10 @@ fn multiply_as<T: Element>(
         Some(_) => Complex64::ONE,
         None => Complex64::ZERO,
     };
-    let scalars = Scalars {
-        alpha: T::of(arguments.alpha),
-        beta: T::of(arguments.beta.unwrap_or(beta)),
-    };
+    let scalars =
+        Scalars { alpha: T::of(arguments.alpha), beta: T::of(arguments.beta.unwrap_or(beta)) };
     watch.enter(AccountPhase::Matrices);
-    let runs = RunConfig {
-        leaves_c: true,
-        keeps_record: arguments.record.is_some(),
-    };
+    let runs = RunConfig { leaves_c: true, keeps_record: arguments.record.is_some() };
     if let ProductOf::Plan(plan) = &of {
         session.check_memory(plan)?;
     }
@@ -282,11 +272,7 @@ fn multiply_as<T: Element>(
     // Before the check: what is written has to be what was checked.
     let digest = out.is_some().then(|| c.digest());
     flip_element("digested", &mut c);
-    let mut again = SourceAgain {
-        source: &mut source,
-        plan,
-        factors,
-    };
+    let mut again = SourceAgain { source: &mut source, plan, factors };
     let verdict = check.finish(comm, &c, &mut again)?;
     flip_element("checked", &mut c);
     let passed = verdict.as_ref().map(|(_, passed)| *passed == Some(true));
@@ -338,11 +324,7 @@ fn check_files(comm: &dyn Comm, arguments: &MxmArguments) -> Result<(), Error> {
         name_path("--record", &arguments.record),
         name_path("--trace", &arguments.trace),
     ];
-    check_paths(
-        comm,
-        inputs.into_iter().flatten(),
-        outputs.into_iter().flatten(),
-    )
+    check_paths(comm, inputs.into_iter().flatten(), outputs.into_iter().flatten())
 }
 
 /// The files of the results, created before the work.

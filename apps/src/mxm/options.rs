@@ -149,12 +149,8 @@ pub struct MxmArguments {
 /// The strategies that measure before the run.
 const MEASURING: &[Strategy] = &[Strategy::SingleCpm, Strategy::MultiCpm, Strategy::Fpm];
 /// The strategies that know times before the run.
-const KNOWING: &[Strategy] = &[
-    Strategy::SingleCpm,
-    Strategy::MultiCpm,
-    Strategy::Fpm,
-    Strategy::Adaptive,
-];
+const KNOWING: &[Strategy] =
+    &[Strategy::SingleCpm, Strategy::MultiCpm, Strategy::Fpm, Strategy::Adaptive];
 
 /// The options that not all strategies read, with those that do. Before a run that learns there is a look of the fewest
 /// repetitions, which takes any precision.
@@ -181,9 +177,7 @@ fn show_readers(argument: Arg) -> Arg {
     match (readers, argument.get_help()) {
         (Some((_, readers)), Some(help)) if !readers.contains(&Strategy::default()) => {
             let help = format!("{help} ({})", name_strategies(readers));
-            argument
-                .help(help)
-                .help_heading("Options of other strategies than the default")
+            argument.help(help).help_heading("Options of other strategies than the default")
         }
         _ => argument,
     }
@@ -213,14 +207,9 @@ impl MxmArguments {
     pub(super) fn check_readers(&self) -> Result<(), Error> {
         let models = self.models.as_deref().map(show_path);
         let options = self.balancing.list_given().into_iter();
-        let options = options
-            .chain(self.measuring.list_given())
-            .chain([give("models", models)]);
+        let options = options.chain(self.measuring.list_given()).chain([give("models", models)]);
         if self.load_plan.is_some() || self.replay.is_some() {
-            refuse_given(
-                options,
-                "with a plan or record nothing is measured or divided anew",
-            )?;
+            refuse_given(options, "with a plan or record nothing is measured or divided anew")?;
         } else {
             check_readers(self.strategy(), &READERS, options)?;
         }
@@ -255,10 +244,7 @@ impl MxmArguments {
         BalanceConfig {
             strategy: self.strategy(),
             layout: self.layout.unwrap_or_default(),
-            adaptive: Tuning {
-                force_every: read_forced_changes(),
-                ..Default::default()
-            },
+            adaptive: Tuning { force_every: read_forced_changes(), ..Default::default() },
             ..self.balancing.make_config()
         }
     }
@@ -312,16 +298,9 @@ mod tests {
             let command = Line::command();
             let mut arguments = command.get_arguments();
             let argument = arguments.find(|argument| argument.get_long() == Some(option));
-            let heading = argument
-                .expect("an option")
-                .get_help_heading()
-                .unwrap_or("");
+            let heading = argument.expect("an option").get_help_heading().unwrap_or("");
             let is_apart = heading.contains("other strategies");
-            assert_eq!(
-                is_apart,
-                !readers.contains(&Strategy::default()),
-                "{option}"
-            );
+            assert_eq!(is_apart, !readers.contains(&Strategy::default()), "{option}");
         }
     }
 

@@ -13,9 +13,8 @@ use crate::table::TextTable;
 pub(super) fn format_plan(plan: &Plan, width: usize) -> String {
     let above = describe_division(plan);
     let left_out = plan.decision().left_out.as_ref();
-    let left_out = left_out.map_or_else(String::new, |left_out| {
-        format!("note: {}\n", describe_left_out(left_out))
-    });
+    let left_out = left_out
+        .map_or_else(String::new, |left_out| format!("note: {}\n", describe_left_out(left_out)));
     let strategy = plan.decision().config.strategy;
     let loaded = plan.file().map_or_else(String::new, |file| {
         let hosts = plan.nodes().iter().map(|node| node.host.as_str());
@@ -27,10 +26,7 @@ pub(super) fn format_plan(plan: &Plan, width: usize) -> String {
         wrap(&above, width),
         draw_layout(plan.layout(), width),
         node_table(plan),
-        wrap(
-            &(describe_needs(plan) + &left_to_run(plan) + &left_out + &loaded),
-            width
-        )
+        wrap(&(describe_needs(plan) + &left_to_run(plan) + &left_out + &loaded), width)
     )
 }
 
@@ -136,8 +132,7 @@ fn node_table(plan: &Plan) -> TextTable {
             format!("{first}..{end}"),
             String::new(),
             format!("{:.0}", node.units),
-            node.arithmetic_s
-                .map_or_else(|| "-".to_owned(), |seconds| format!("{seconds:.3}")),
+            node.arithmetic_s.map_or_else(|| "-".to_owned(), |seconds| format!("{seconds:.3}")),
             format!("{:.1}", mib(node.bytes as f64)),
             node.messages.to_string(),
             format!("{:.1}", mib(node.memory_bytes as f64)),

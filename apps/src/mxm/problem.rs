@@ -31,10 +31,7 @@ pub(super) fn find_problem(
 ) -> Result<(Problem, MatrixFiles), Failure> {
     let planned = given.map(|given| given.plan().problem());
     let [op_a, op_b] = planned.map_or([Op::N; 2], Problem::ops);
-    let ops = [
-        arguments.op_a.unwrap_or(op_a),
-        arguments.op_b.unwrap_or(op_b),
-    ];
+    let ops = [arguments.op_a.unwrap_or(op_a), arguments.op_b.unwrap_or(op_b)];
     let files = MatrixFiles::open(comm, arguments)?;
     let [a, b, c] = [0, 1, 2].map(|which| files.find(which));
     let asked = match (given_shape(arguments), a, b) {
@@ -54,10 +51,7 @@ pub(super) fn find_problem(
         let found = format!("{} is {rows}×{cols}", show_path(c.path()));
         return Err(Error::Shape(format!("{found}, but A*B is {m}×{n}")).into());
     }
-    let of_files = [a, b, c]
-        .into_iter()
-        .flatten()
-        .map(|file| file.shape().element);
+    let of_files = [a, b, c].into_iter().flatten().map(|file| file.shape().element);
     let element = choose_element(arguments, planned, of_files.reduce(ElementType::and));
     check_numbers(arguments, element)?;
     let block = arguments.block.or(planned.map(Problem::block));
@@ -86,9 +80,7 @@ fn choose_planned(
     plan: &Plan,
 ) -> Result<Problem, Error> {
     let planned = plan.problem();
-    let values = describe_problem(planned)
-        .into_iter()
-        .zip(describe_problem(asked));
+    let values = describe_problem(planned).into_iter().zip(describe_problem(asked));
     for (planned, asked) in values {
         if planned != asked {
             let reason = format!("it is for {planned}, not for {asked}");
@@ -100,10 +92,8 @@ fn choose_planned(
     let strategy = arguments.strategy.unwrap_or(of_plan.0);
     let layout = arguments.layout.unwrap_or(of_plan.1);
     if (strategy, layout) != of_plan {
-        let reason = format!(
-            "it is of {} and {}, not of {strategy} and {layout}",
-            of_plan.0, of_plan.1
-        );
+        let reason =
+            format!("it is of {} and {}, not of {strategy} and {layout}", of_plan.0, of_plan.1);
         return Err(Error::Plan(reason));
     }
     // A plan that was short of memory has narrower panels than were asked for.
@@ -157,10 +147,7 @@ impl MatrixFiles {
         let mut files = Self::default();
         let paths = [&arguments.a, &arguments.b, &arguments.c];
         for (file, path) in files.files.iter_mut().zip(paths) {
-            *file = path
-                .as_ref()
-                .map(|path| file::open(comm, path))
-                .transpose()?;
+            *file = path.as_ref().map(|path| file::open(comm, path)).transpose()?;
         }
         Ok(files)
     }
@@ -172,12 +159,7 @@ impl MatrixFiles {
 
     /// Lists the findings about the files, one line each.
     pub fn list_notices(&self) -> Vec<String> {
-        self.files
-            .iter()
-            .flatten()
-            .filter_map(InputFile::notice)
-            .map(str::to_owned)
-            .collect()
+        self.files.iter().flatten().filter_map(InputFile::notice).map(str::to_owned).collect()
     }
 
     /// Says what was lost of the numbers that were read, one line for each file.
@@ -246,11 +228,7 @@ fn choose_element(
     of_files: Option<ElementType>,
 ) -> ElementType {
     let of_plan = planned.map(Problem::element);
-    arguments
-        .element
-        .or(of_plan)
-        .or(of_files)
-        .unwrap_or_default()
+    arguments.element.or(of_plan).or(of_files).unwrap_or_default()
 }
 
 fn check_numbers(arguments: &MxmArguments, element: ElementType) -> Result<(), Error> {
@@ -258,11 +236,7 @@ fn check_numbers(arguments: &MxmArguments, element: ElementType) -> Result<(), E
     for (name, value) in iter::once(("alpha", arguments.alpha)).chain(beta) {
         let shown = format_factor(value);
         if !value.is_finite() {
-            return Err(Error::parameter(
-                name,
-                shown,
-                "a factor must be a finite number",
-            ));
+            return Err(Error::parameter(name, shown, "a factor must be a finite number"));
         }
         let kept = match element {
             ElementType::F32 | ElementType::C32 => Complex32::of(value).value(),
@@ -292,11 +266,7 @@ fn check_numbers(arguments: &MxmArguments, element: ElementType) -> Result<(), E
 
 /// Writes a factor as users do: a real number without an imaginary part.
 fn format_factor(factor: Complex64) -> String {
-    if factor.im == 0.0 {
-        factor.re.to_string()
-    } else {
-        factor.to_string()
-    }
+    if factor.im == 0.0 { factor.re.to_string() } else { factor.to_string() }
 }
 
 #[cfg(test)]

@@ -30,10 +30,7 @@ impl MeasuringLimits {
                 Some(config.max_iterations.saturating_add(1))
             }
         };
-        Self {
-            most,
-            epsilon: config.epsilon,
-        }
+        Self { most, epsilon: config.epsilon }
     }
 }
 
@@ -73,11 +70,7 @@ impl ProgressLine {
     /// Takes in the names of the nodes, and which one the plan expects to be slowest.
     pub(super) fn note_plan(&self, plan: &Plan) {
         let named = plan.nodes().iter().map(|node| {
-            let name = if node.name.is_empty() {
-                &node.host
-            } else {
-                &node.name
-            };
+            let name = if node.name.is_empty() { &node.host } else { &node.name };
             format!("node {} ({name})", node.rank)
         });
         self.nodes.replace(named.collect());
@@ -86,8 +79,7 @@ impl ProgressLine {
         let slowest = (0..times_s.len())
             .filter(|&rank| times_s[rank] > 0.0)
             .max_by(|&a, &b| times_s[a].total_cmp(&times_s[b]));
-        self.slowest
-            .set(slowest.map(|rank| (rank, "expected slowest")));
+        self.slowest.set(slowest.map(|rank| (rank, "expected slowest")));
     }
 
     /// Clears the line.
@@ -187,10 +179,7 @@ mod tests {
 
     #[test]
     fn the_line_tells_the_speed_and_the_time_left() {
-        assert_eq!(
-            describe_steps(0, 64, 1e12, 0.0),
-            "multiplying: step 1 of 64"
-        );
+        assert_eq!(describe_steps(0, 64, 1e12, 0.0), "multiplying: step 1 of 64");
         assert_eq!(
             describe_steps(16, 64, 1e12, 2.0),
             "multiplying: step 17 of 64, 6 s left, 125.0 GFLOP/s"
@@ -206,19 +195,13 @@ mod tests {
             ..BalanceConfig::default()
         };
         let fpm = MeasuringLimits::of(&config);
-        assert_eq!(
-            describe_measuring(1, 0.0, fpm, None),
-            "measuring: iteration 1 of about 5"
-        );
+        assert_eq!(describe_measuring(1, 0.0, fpm, None), "measuring: iteration 1 of about 5");
         assert_eq!(
             describe_measuring(3, 4.0, fpm, Some(0.25)),
             "measuring: iteration 3 of about 5, at most 6 s left, imbalance 25.0 % (goal 5.0 %)"
         );
         // Other ways to divide may be measured too.
-        assert_eq!(
-            describe_measuring(6, 4.0, fpm, None),
-            "measuring: iteration 6, 4.0 s so far"
-        );
+        assert_eq!(describe_measuring(6, 4.0, fpm, None), "measuring: iteration 6, 4.0 s so far");
         let learns = MeasuringLimits::of(&BalanceConfig::default());
         assert_eq!(
             describe_measuring(2, 0.5, learns, None),
@@ -239,13 +222,9 @@ mod tests {
             imbalance: Cell::new(None),
         };
         assert_eq!(line.describe_slowest(), "");
-        line.observe(Progress::Measured {
-            slowest: 1,
-            imbalance: None,
-        });
+        line.observe(Progress::Measured { slowest: 1, imbalance: None });
         assert_eq!(line.describe_slowest(), ", slowest: node 1");
-        line.nodes
-            .replace(vec!["node 0 (a)".to_owned(), "node 1 (b)".to_owned()]);
+        line.nodes.replace(vec!["node 0 (a)".to_owned(), "node 1 (b)".to_owned()]);
         line.observe(Progress::Slowest { rank: 0 });
         assert_eq!(line.describe_slowest(), ", slowest: node 0 (a)");
         let alone = ProgressLine { n_ranks: 1, ..line };

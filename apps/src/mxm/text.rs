@@ -48,9 +48,8 @@ pub(super) fn format_line(report: &Report) -> String {
 
 /// Formats the result in a line that regular expressions read, in these words for all time.
 fn format_result(report: &Report) -> String {
-    let verified = report
-        .verified
-        .map_or_else(|| "none".to_owned(), |verified| verified.to_string());
+    let verified =
+        report.verified.map_or_else(|| "none".to_owned(), |verified| verified.to_string());
     format!(
         "isochron.result gflops={:.6} wall_s={:.9} verified={verified}\n",
         report.gflops, report.wall_s
@@ -70,10 +69,7 @@ fn draw_first_layout(report: &Report, layout: &Layout, width: usize) -> String {
     let drawn = draw_layout(layout, width);
     let mut changes = report.learning.iter().flat_map(|learnt| &learnt.changes);
     if changes.any(|change| change.moves_c) {
-        format!(
-            "{}layout of the first step\n\n",
-            drawn.trim_end_matches('\n').to_owned() + "\n"
-        )
+        format!("{}layout of the first step\n\n", drawn.trim_end_matches('\n').to_owned() + "\n")
     } else {
         drawn
     }
@@ -99,19 +95,11 @@ fn list_libraries(report: &Report) -> String {
     let mut libraries: BTreeMap<&str, BTreeMap<&str, Vec<u32>>> = BTreeMap::new();
     for (rank, node) in (0..).zip(&report.nodes) {
         for device in &node.devices {
-            libraries
-                .entry(&device.blas)
-                .or_default()
-                .entry(&device.name)
-                .or_default()
-                .push(rank);
+            libraries.entry(&device.blas).or_default().entry(&device.name).or_default().push(rank);
         }
     }
     if libraries.len() < 2 {
-        return libraries
-            .into_keys()
-            .map(|name| format!("BLAS {name}\n"))
-            .collect();
+        return libraries.into_keys().map(|name| format!("BLAS {name}\n")).collect();
     }
     let mut text = String::new();
     for (name, devices) in libraries {
@@ -132,16 +120,9 @@ fn list_notes(report: &Report) -> String {
         let _ = writeln!(text, "note: {why}");
     }
     // Of a result that fails its check, the error says it.
-    let unchecked = report
-        .overflow
-        .as_ref()
-        .filter(|_| report.verified.is_none());
+    let unchecked = report.overflow.as_ref().filter(|_| report.verified.is_none());
     if let Some(found) = unchecked {
-        let _ = writeln!(
-            text,
-            "note: the result overflows {}: {found}",
-            report.element
-        );
+        let _ = writeln!(text, "note: the result overflows {}: {found}", report.element);
     }
     for notice in &report.notices {
         let _ = writeln!(text, "note: {notice}");
@@ -196,11 +177,8 @@ fn known_line(report: &Report) -> String {
     if counts[3].0 == known.len() {
         return String::new();
     }
-    let texts: Vec<String> = counts
-        .into_iter()
-        .filter(|(n, _)| *n > 0)
-        .map(|(n, text)| format!("{n} {text}"))
-        .collect();
+    let texts: Vec<String> =
+        counts.into_iter().filter(|(n, _)| *n > 0).map(|(n, text)| format!("{n} {text}")).collect();
     format!("devices: {}\n", texts.join(", "))
 }
 
@@ -257,11 +235,7 @@ fn device_table(report: &Report, is_known: bool) -> TextTable {
 }
 
 fn format_summary(report: &Report) -> String {
-    let ratio = if report.ideal_s > 0.0 {
-        report.wall_s / report.ideal_s
-    } else {
-        1.0
-    };
+    let ratio = if report.ideal_s > 0.0 { report.wall_s / report.ideal_s } else { 1.0 };
     let learnt = report.learning.as_ref();
     format!(
         "{}multiplied in {:.3} s, {ratio:.2} × ideal ({:.3} s), {:.2} GFLOP/s\n{}{}{}{}{}{}{}",
@@ -269,10 +243,7 @@ fn format_summary(report: &Report) -> String {
         report.wall_s,
         report.ideal_s,
         report.gflops,
-        learnt.map_or_else(String::new, |learnt| describe_learning(
-            &report.nodes,
-            learnt
-        )),
+        learnt.map_or_else(String::new, |learnt| describe_learning(&report.nodes, learnt)),
         traffic_lines(report),
         parts_line(report),
         files_line(report),
@@ -295,15 +266,10 @@ fn describe_planning(report: &Report) -> String {
     }
     if let (Some(_), Some(balance)) = (&report.learning, &report.balance) {
         let measured = count(balance.iterations.into(), "measurement");
-        return format!(
-            "looked at all devices in {:.3} s ({measured})\n",
-            report.balance_s
-        );
+        return format!("looked at all devices in {:.3} s ({measured})\n", report.balance_s);
     }
-    let (iterations, why) = report
-        .balance
-        .as_ref()
-        .map_or((0, ""), |b| (b.iterations, outcome_text(b.why)));
+    let (iterations, why) =
+        report.balance.as_ref().map_or((0, ""), |b| (b.iterations, outcome_text(b.why)));
     let iterations = match iterations {
         0 => String::new(),
         _ => format!(", {}", count(iterations.into(), "iteration")),
@@ -344,9 +310,7 @@ fn check_line(report: &Report) -> String {
             format!(" to rounding, {finds:.1e} times a typical element")
         }
     });
-    let residual = verify
-        .residual
-        .map(|residual| format!(", residual {residual:.3} of its bound"));
+    let residual = verify.residual.map(|residual| format!(", residual {residual:.3} of its bound"));
     format!(
         "{} by {}{}{}\n",
         verdict_word(report),
@@ -418,9 +382,7 @@ fn measurements_line(report: &Report) -> String {
         .nodes
         .iter()
         .map(|node| node.measured)
-        .fold(MeasureTally::default(), |all, node| {
-            all.combined_with(&node)
-        });
+        .fold(MeasureTally::default(), |all, node| all.combined_with(&node));
     if tally.imprecise + tally.bounds == 0 {
         return String::new();
     }
@@ -458,10 +420,8 @@ pub(super) fn describe_making<'a>(
         n => format!("{n} hosts"),
     };
     let at = made.at.as_deref().unwrap_or("an unknown moment");
-    let making = format!(
-        "made at {at} by isochron {} with strategy {strategy} on {hosts}",
-        made.version
-    );
+    let making =
+        format!("made at {at} by isochron {} with strategy {strategy} on {hosts}", made.version);
     escape(&making).into_owned()
 }
 

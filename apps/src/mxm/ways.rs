@@ -57,32 +57,16 @@ pub(super) fn explain_way(way: Way, candidates: &[Candidate]) -> Option<String> 
 mod tests {
     use super::*;
 
-    const SHARES: Candidate = Candidate {
-        way: Way::K,
-        wall_s: 1.2,
-    };
-    const RECTANGLES: Candidate = Candidate {
-        way: Way::C,
-        wall_s: 1.85,
-    };
-    const ROWS: Candidate = Candidate {
-        way: Way::M,
-        wall_s: 2.0,
-    };
+    const SHARES: Candidate = Candidate { way: Way::K, wall_s: 1.2 };
+    const RECTANGLES: Candidate = Candidate { way: Way::C, wall_s: 1.85 };
+    const ROWS: Candidate = Candidate { way: Way::M, wall_s: 2.0 };
 
     #[test]
     fn another_way_than_rectangles_is_explained_once() {
         let all = [SHARES, RECTANGLES, ROWS];
         let said = explain_way(Way::K, &all).unwrap();
-        assert_eq!(
-            said,
-            "k is divided: predicted 1.200 s, against 1.850 s for C in rectangles"
-        );
-        assert!(
-            explain_way(Way::K, &[SHARES, ROWS])
-                .unwrap()
-                .ends_with("for m in slices of rows")
-        );
+        assert_eq!(said, "k is divided: predicted 1.200 s, against 1.850 s for C in rectangles");
+        assert!(explain_way(Way::K, &[SHARES, ROWS]).unwrap().ends_with("for m in slices of rows"));
         assert_eq!(explain_way(Way::M, &all), None);
         assert_eq!(explain_way(Way::C, &all), None);
         assert_eq!(explain_way(Way::K, &[]), None);

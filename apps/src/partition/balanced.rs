@@ -19,22 +19,14 @@ pub fn divide_by_models(arguments: &PartitionArguments) -> Result<PartitionAnswe
     let models = borrow_models(&models);
     let (parts, search) = arguments.accept(run_algorithm(arguments, &models))?;
     // The times are those of the full models, also after a split by constants.
-    let times_s = models
-        .iter()
-        .zip(parts.to_reals())
-        .map(|(model, d)| model.time_s(d))
-        .collect();
+    let times_s = models.iter().zip(parts.to_reals()).map(|(model, d)| model.time_s(d)).collect();
     let grows = matches!(
         arguments.algorithm,
         PartitionAlgorithm::Gpa | PartitionAlgorithm::Npa | PartitionAlgorithm::Continuous
     );
     Ok(PartitionAnswer {
         fit: Some(fit),
-        falling: if grows {
-            list_falling(&models, arguments.units)
-        } else {
-            Vec::new()
-        },
+        falling: if grows { list_falling(&models, arguments.units) } else { Vec::new() },
         search,
         ..PartitionAnswer::new(arguments.algorithm, parts, times_s)
     })
@@ -75,11 +67,7 @@ fn run_algorithm(
 
 /// Describes the end of a search in words.
 pub fn describe_end(search: &SearchEnd) -> String {
-    let end = if search.converged {
-        "converged"
-    } else {
-        "not converged"
-    };
+    let end = if search.converged { "converged" } else { "not converged" };
     let iterations = match search.iterations {
         Some(1) => " after 1 iteration".to_owned(),
         Some(iterations) => format!(" after {iterations} iterations"),

@@ -88,10 +88,8 @@ fn run_algorithm(
             let found = arguments.accept(hipopta(functions, limits, n_nodes as usize, total))?;
             let units = found.devices.iter().flat_map(|node| &node.units);
             let times_s = found.devices.iter().flat_map(|node| &node.times_s);
-            let all = Partition {
-                units: units.copied().collect(),
-                times_s: times_s.copied().collect(),
-            };
+            let all =
+                Partition { units: units.copied().collect(), times_s: times_s.copied().collect() };
             nodes = Some(list_nodes(found));
             all
         }
@@ -108,13 +106,7 @@ fn run_algorithm(
 fn list_nodes(found: HierarchicalPartition) -> Vec<NodeDivision> {
     let Partition { units, times_s } = found.nodes;
     let nodes = units.into_iter().zip(times_s).zip(found.devices);
-    nodes
-        .map(|((units, time_s), devices)| NodeDivision {
-            units,
-            time_s,
-            devices,
-        })
-        .collect()
+    nodes.map(|((units, time_s), devices)| NodeDivision { units, time_s, devices }).collect()
 }
 
 /// Returns the number of identical devices: that of `--devices`, or of equal files.
@@ -141,9 +133,7 @@ fn count_identical(
              unlike"
         )));
     }
-    Ok(arguments
-        .devices
-        .map_or(functions.len(), |devices| devices as usize))
+    Ok(arguments.devices.map_or(functions.len(), |devices| devices as usize))
 }
 
 /// Returns the greatest common divisor; 0 has all divisors.

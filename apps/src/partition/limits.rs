@@ -17,9 +17,7 @@ fn parse_cap(text: &str) -> Result<Cap, String> {
     if text == "none" {
         return Ok(None);
     }
-    text.parse()
-        .map(Some)
-        .map_err(|_| "expected a whole number of units, or none".to_owned())
+    text.parse().map(Some).map_err(|_| "expected a whole number of units, or none".to_owned())
 }
 
 fn parse_forbidden(text: &str) -> Result<ForDevice<u64>, String> {
@@ -33,11 +31,7 @@ fn parse_memory(text: &str) -> Result<ForDevice<Memory>, String> {
     let (device, [bytes_per_unit, fixed_bytes, available_bytes]) = parse_numbers(text).ok_or(
         "expected BYTES_PER_UNIT:FIXED:AVAILABLE or DEVICE:BYTES_PER_UNIT:FIXED:AVAILABLE, whole numbers",
     )?;
-    let memory = Memory {
-        bytes_per_unit,
-        fixed_bytes,
-        available_bytes,
-    };
+    let memory = Memory { bytes_per_unit, fixed_bytes, available_bytes };
     Ok((device, memory))
 }
 
@@ -85,12 +79,8 @@ impl LimitArguments {
 
     /// Returns the flags that were given, in words.
     pub fn given_names(&self) -> String {
-        let names: Vec<&str> = self
-            .flags()
-            .into_iter()
-            .filter(|(_, given)| *given)
-            .map(|(flag, _)| flag)
-            .collect();
+        let names: Vec<&str> =
+            self.flags().into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag).collect();
         names.join(", ")
     }
 
@@ -110,10 +100,7 @@ impl LimitArguments {
                 )));
             }
         };
-        let limits = caps.into_iter().map(|cap| Limits {
-            cap,
-            ..Limits::default()
-        });
+        let limits = caps.into_iter().map(|cap| Limits { cap, ..Limits::default() });
         let mut limits: Vec<Limits> = limits.collect();
         for &(device, size) in &self.forbid {
             for limits in &mut limits[device_range("--forbid", device, n)?] {

@@ -227,9 +227,7 @@ pub fn run(arguments: &PartitionArguments) -> Result<Answer, Failure> {
     } else {
         divide_by_models(arguments)?
     };
-    Answer::new(arguments.json, &answer, |answer| {
-        format_text(arguments, answer)
-    })
+    Answer::new(arguments.json, &answer, |answer| format_text(arguments, answer))
 }
 
 impl PartitionArguments {
@@ -243,29 +241,11 @@ impl PartitionArguments {
             ("--guess", self.guess.is_some(), algorithm == Npa, "npa"),
             ("--granule", self.granule.is_some(), sizes, OF_SIZES),
             ("--estimate", self.estimate.is_some(), sizes, OF_SIZES),
-            (
-                "--devices",
-                self.devices.is_some(),
-                algorithm == Popta,
-                "popta",
-            ),
-            (
-                "--nodes",
-                self.nodes.is_some(),
-                algorithm == Hipopta,
-                "hipopta",
-            ),
-            (
-                "--work-limit",
-                self.work_limit.is_some(),
-                algorithm == HpoptaSearch,
-                "hpopta-search",
-            ),
+            ("--devices", self.devices.is_some(), algorithm == Popta, "popta"),
+            ("--nodes", self.nodes.is_some(), algorithm == Hipopta, "hipopta"),
+            ("--work-limit", self.work_limit.is_some(), algorithm == HpoptaSearch, "hpopta-search"),
         ];
-        let limits = self
-            .limits
-            .flags()
-            .map(|(flag, given)| (flag, given, sizes, OF_SIZES));
+        let limits = self.limits.flags().map(|(flag, given)| (flag, given, sizes, OF_SIZES));
         for (flag, given, fits, algorithms) in flags.into_iter().chain(limits) {
             if given && !fits {
                 return Err(Failure::input(format!(

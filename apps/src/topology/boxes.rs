@@ -45,9 +45,7 @@ impl Labelled {
 
     /// Returns `true` for cores with the same facts and role, and with no memory or GPU of their own.
     fn is_alike(&self, other: &Self) -> bool {
-        let are_cores = [self, other]
-            .iter()
-            .all(|part| !part.cores.is_empty() && part.is_leaf());
+        let are_cores = [self, other].iter().all(|part| !part.cores.is_empty() && part.is_leaf());
         are_cores && self.facts == other.facts && self.role == other.role
     }
 }
@@ -56,10 +54,7 @@ impl Labelled {
 pub fn label_host(host: &HostReport) -> Labelled {
     let mut root = label_part(host, &host.tree);
     let shown = gpu_addresses(&host.tree);
-    let hidden = host
-        .gpus
-        .iter()
-        .filter(|gpu| !shown.contains(&gpu.info.bus_id));
+    let hidden = host.gpus.iter().filter(|gpu| !shown.contains(&gpu.info.bus_id));
     root.parts.extend(hidden.map(|gpu| label_gpu(host, gpu)));
     root
 }
@@ -77,10 +72,7 @@ fn label_part(host: &HostReport, part: &HostPart) -> Labelled {
     let memory = part.memory.iter();
     let parts = part.parts.iter().map(|child| label_part(host, child));
     // Slices of one GPU are several at one address.
-    let here = host
-        .gpus
-        .iter()
-        .filter(|gpu| part.gpus.contains(&gpu.info.bus_id));
+    let here = host.gpus.iter().filter(|gpu| part.gpus.contains(&gpu.info.bus_id));
     let core = part.cores.first();
     let named = match core.filter(|_| matches!(part.kind, PartKind::Core)) {
         Some(&core) => label_core(host, core),

@@ -148,22 +148,14 @@ impl HostReport {
 
     /// Returns the number of a core's hardware threads that may be used.
     pub fn n_threads(&self, core: u32) -> usize {
-        self.topology
-            .cores
-            .iter()
-            .find(|c| c.core == core)
-            .map_or(0, |core| core.pus.len())
+        self.topology.cores.iter().find(|c| c.core == core).map_or(0, |core| core.pus.len())
     }
 
     /// Returns the kind of a core in words; `None` if all cores are of one kind.
     pub fn kind_name(&self, core: u32) -> Option<String> {
         let core = self.topology.cores.iter().find(|c| c.core == core)?;
         let kind = self.kinds.iter().find(|k| Some(k.kind) == core.kind)?;
-        Some(
-            kind.name
-                .clone()
-                .unwrap_or_else(|| format!("kind {}", kind.kind)),
-        )
+        Some(kind.name.clone().unwrap_or_else(|| format!("kind {}", kind.kind)))
     }
 }
 
@@ -183,10 +175,7 @@ impl GpuReport {
         });
         let speed = pci.and_then(|pci| pci.link_gb_per_s);
         let speed = speed.map(|speed| format!("{speed:.1} GB/s"));
-        [Some(info.name().to_owned()), memory, width, speed]
-            .into_iter()
-            .flatten()
-            .collect()
+        [Some(info.name().to_owned()), memory, width, speed].into_iter().flatten().collect()
     }
 
     /// Returns the device that drives it, in words.
@@ -211,11 +200,7 @@ pub fn ranges_text(numbers: &[u32]) -> String {
         }
     }
     let texts = ranges.into_iter().map(|(first, last)| {
-        if first == last {
-            first.to_string()
-        } else {
-            format!("{first}-{last}")
-        }
+        if first == last { first.to_string() } else { format!("{first}-{last}") }
     });
     texts.collect::<Vec<_>>().join(",")
 }

@@ -33,10 +33,7 @@ pub fn plan_host(topology: &Topology, group: Grouping, ranks: usize) -> HostRepo
                 host_core: found.core.core,
             });
         }
-        host.ranks.push(RankReport {
-            rank,
-            devices: core_devices(devices),
-        });
+        host.ranks.push(RankReport { rank, devices: core_devices(devices) });
     }
     host.cuda_finding = survey.map(|survey| survey.finding);
     host
@@ -76,10 +73,7 @@ struct RankShare {
 impl RankShare {
     fn new(comm: &dyn Comm, topology: &Topology, survey: &Survey, found: FoundDevices) -> Self {
         let FoundDevices { devices, gpus } = found;
-        let driven = devices
-            .gpus
-            .iter()
-            .map(|host| (gpus[host.gpu].uuid.clone(), host.core.core));
+        let driven = devices.gpus.iter().map(|host| (gpus[host.gpu].uuid.clone(), host.core.core));
         Self {
             host: comm.host().to_owned(),
             allowed_pus: topology.allowed_pus(),
@@ -102,23 +96,16 @@ pub fn describe_hosts(comm: &dyn Comm, group: Grouping) -> Result<Vec<HostReport
     let topology = agree(comm, Topology::discover().map_err(Error::from))?;
     let survey = cuda::survey();
     let found = FoundDevices::find(comm, &topology, group)?;
-    let here = comm
-        .gather(&RankShare::new(comm, &topology, &survey, found))?
-        .into_iter()
-        .enumerate();
-    let here: Vec<_> = here
-        .filter(|(_, share)| share.host == comm.host())
-        .collect();
+    let here =
+        comm.gather(&RankShare::new(comm, &topology, &survey, found))?.into_iter().enumerate();
+    let here: Vec<_> = here.filter(|(_, share)| share.host == comm.host()).collect();
     // One rank describes the host for all that run there.
-    let mine = here
-        .first()
-        .is_some_and(|(rank, _)| *rank == comm.rank())
-        .then(|| {
-            let mut host = describe_host(topology, group, &here);
-            host.cuda_finding = Some(survey.finding);
-            host.look_for_blas();
-            host
-        });
+    let mine = here.first().is_some_and(|(rank, _)| *rank == comm.rank()).then(|| {
+        let mut host = describe_host(topology, group, &here);
+        host.cuda_finding = Some(survey.finding);
+        host.look_for_blas();
+        host
+    });
     Ok(comm.gather(&mine)?.into_iter().flatten().collect())
 }
 
@@ -153,10 +140,9 @@ fn describe_host(topology: Topology, group: Grouping, ranks: &[(usize, RankShare
         gpu.driven = driven.remove(info.uuid.as_str());
     }
     host.host = ranks.first().map(|(_, share)| share.host.clone());
-    let reports = ranks.iter().map(|(rank, share)| RankReport {
-        rank: *rank,
-        devices: share.devices.clone(),
-    });
+    let reports = ranks
+        .iter()
+        .map(|(rank, share)| RankReport { rank: *rank, devices: share.devices.clone() });
     host.ranks = reports.collect();
     host
 }
@@ -183,9 +169,7 @@ pub mod made_up {
         let all_cores = cores.iter().chain(driven.iter().map(|(_, core)| core));
         RankShare {
             host: host.to_owned(),
-            allowed_pus: all_cores
-                .flat_map(|core| [2 * core, 2 * core + 1])
-                .collect(),
+            allowed_pus: all_cores.flat_map(|core| [2 * core, 2 * core + 1]).collect(),
             devices: vec![CoreDevice {
                 name: "cpu0".to_owned(),
                 kind: None,
@@ -193,18 +177,12 @@ pub mod made_up {
                 pinned: true,
             }],
             seen: driven.iter().map(|(gpu, _)| gpu.clone()).collect(),
-            driven: driven
-                .iter()
-                .map(|(gpu, core)| (gpu.uuid.clone(), *core))
-                .collect(),
+            driven: driven.iter().map(|(gpu, core)| (gpu.uuid.clone(), *core)).collect(),
         }
     }
 
     fn make_twin(host: &str, ranks: [usize; 2]) -> HostReport {
-        let shares = [
-            make_share(host, &[0, 1], &[]),
-            make_share(host, &[2, 3], &[]),
-        ];
+        let shares = [make_share(host, &[0, 1], &[]), make_share(host, &[2, 3], &[])];
         let topology = Topology::from_synthetic("pack:2 core:2 pu:2");
         let ranks: Vec<_> = ranks.into_iter().zip(shares).collect();
         describe_host(topology.expect("a topology"), Grouping::Auto, &ranks)
@@ -234,11 +212,7 @@ mod tests {
         let devices: Vec<_> = hosts[1].devices().collect();
         assert_eq!((devices[0].0, devices[1].0), (1, 3));
         assert_eq!(devices[1].1.cores, [2, 3]);
-        let driven: Vec<_> = hosts[2]
-            .gpus
-            .iter()
-            .filter_map(|gpu| gpu.driven.as_ref())
-            .collect();
+        let driven: Vec<_> = hosts[2].gpus.iter().filter_map(|gpu| gpu.driven.as_ref()).collect();
         assert_eq!((driven[0].rank, driven[0].host_core), (4, 1));
         assert_eq!((driven[1].rank, driven[1].host_core), (5, 3));
         assert_eq!((&*driven[0].device, &*driven[1].device), ("cuda0", "cuda0"));
@@ -264,9 +238,6 @@ mod tests {
         let here = Topology::discover().expect("this host");
         let devices: Vec<_> = hosts[0].devices().map(|(_, d)| d.cores.len()).collect();
         let n_driven = hosts[0].gpus.iter().filter(|g| g.driven.is_some()).count();
-        assert_eq!(
-            devices.iter().sum::<usize>() + n_driven,
-            here.affordable_cores().len()
-        );
+        assert_eq!(devices.iter().sum::<usize>() + n_driven, here.affordable_cores().len());
     }
 }

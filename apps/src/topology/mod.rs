@@ -113,13 +113,8 @@ fn show_hosts(
     if let Some(file) = svg {
         file.fill(&picture::draw_hosts(hosts))?;
     }
-    let document = TopologyDocument {
-        schema: FormatVersion,
-        nodes: hosts,
-    };
-    Answer::new(arguments.json, &document, |document| {
-        tree::draw_trees(document.nodes)
-    })
+    let document = TopologyDocument { schema: FormatVersion, nodes: hosts };
+    Answer::new(arguments.json, &document, |document| tree::draw_trees(document.nodes))
 }
 
 fn read_topology(arguments: &TopologyArguments) -> Result<Topology, Failure> {

@@ -19,9 +19,8 @@ const ENTRY: f64 = 1.4 * LINE;
 const ASPECT: f64 = 1.6;
 
 /// Fills of the devices, which the colour-blind can tell apart.
-const COLORS: [&str; 8] = [
-    "#a6cee3", "#fdbf6f", "#b2df8a", "#cab2d6", "#fb9a99", "#ffff99", "#8dd3c7", "#d9a97c",
-];
+const COLORS: [&str; 8] =
+    ["#a6cee3", "#fdbf6f", "#b2df8a", "#cab2d6", "#fb9a99", "#ffff99", "#8dd3c7", "#d9a97c"];
 const HOST_COLOR: &str = "#c8c8c8";
 const GPU_COLOR: &str = "#d7f0c0";
 const MEMORY_COLOR: &str = "#f2ead0";
@@ -67,12 +66,7 @@ impl Sheet {
         self.root.draw(svg, x, y);
         for (i, (color, label)) in self.legend.iter().enumerate() {
             let y = y + self.root.height + GAP + ENTRY * i as f64;
-            let sample = Rect {
-                x,
-                y: y + 3.0,
-                width: 12.0,
-                height: 12.0,
-            };
+            let sample = Rect { x, y: y + 3.0, width: 12.0, height: 12.0 };
             svg.outlined_rect(sample, color);
             svg.text((x + 20.0, y + 13.0), Anchor::Start, label);
         }
@@ -103,9 +97,7 @@ fn choose_fill(devices: &[String], name: &str) -> &'static str {
 
 fn list_devices(host: &HostReport) -> Vec<String> {
     let names = host.devices();
-    names
-        .map(|(rank, device)| host.device_name(rank, &device.name))
-        .collect()
+    names.map(|(rank, device)| host.device_name(rank, &device.name)).collect()
 }
 
 fn make_legend(host: &HostReport, devices: &[String]) -> Vec<(&'static str, String)> {
@@ -145,10 +137,7 @@ fn text_lines(part: &Labelled) -> Vec<String> {
 fn place_part(part: &Labelled, devices: &[String]) -> PlacedBox {
     let lines = text_lines(part);
     let fills = if !part.cores.is_empty() {
-        part.role
-            .split(", ")
-            .map(|name| choose_fill(devices, name))
-            .collect()
+        part.role.split(", ").map(|name| choose_fill(devices, name)).collect()
     } else if part.is_leaf() {
         vec![GPU_COLOR]
     } else {
@@ -224,11 +213,7 @@ impl Rows {
             }
             y += size_of_row(row).1;
         }
-        Self {
-            places,
-            width,
-            height,
-        }
+        Self { places, width, height }
     }
 }
 
@@ -242,21 +227,14 @@ fn size_of_rows(sizes: &[(f64, f64)], n_columns: usize, least_width: f64) -> (f6
     sizes
         .chunks(n_columns)
         .map(size_of_row)
-        .fold((least_width, 0.0), |all, row| {
-            (all.0.max(row.0), all.1 + row.1)
-        })
+        .fold((least_width, 0.0), |all, row| (all.0.max(row.0), all.1 + row.1))
 }
 
 impl PlacedBox {
     fn draw(&self, svg: &mut Svg, x: f64, y: f64) {
         let width = self.width / self.fills.len() as f64;
         for (i, fill) in self.fills.iter().enumerate() {
-            let column = Rect {
-                x: x + width * i as f64,
-                y,
-                width,
-                height: self.height,
-            };
+            let column = Rect { x: x + width * i as f64, y, width, height: self.height };
             svg.outlined_rect(column, fill);
         }
         for (i, line) in self.lines.iter().enumerate() {
@@ -288,16 +266,8 @@ mod tests {
         }
         for (i, a) in part.parts.iter().enumerate() {
             let (right, bottom) = (a.x + a.width, a.y + a.height);
-            assert!(
-                a.x >= GAP && right <= part.width - GAP + 1e-9,
-                "{:?}",
-                a.lines
-            );
-            assert!(
-                a.y >= LINE && bottom <= part.height - GAP + 1e-9,
-                "{:?}",
-                a.lines
-            );
+            assert!(a.x >= GAP && right <= part.width - GAP + 1e-9, "{:?}", a.lines);
+            assert!(a.y >= LINE && bottom <= part.height - GAP + 1e-9, "{:?}", a.lines);
             for b in &part.parts[i + 1..] {
                 let apart = b.x >= right || b.y >= bottom || b.y + b.height <= a.y;
                 assert!(apart, "{:?} and {:?}", a.lines, b.lines);
@@ -324,12 +294,7 @@ mod tests {
     fn hosts_lie_next_to_each_other_with_their_names() {
         let hosts = make_test_hosts();
         let text = draw_hosts(&hosts);
-        for words in [
-            "a, ranks 0,2",
-            "b, ranks 1,3",
-            "c, ranks 4-5",
-            "rank 3 cpu0",
-        ] {
+        for words in ["a, ranks 0,2", "b, ranks 1,3", "c, ranks 4-5", "rank 3 cpu0"] {
             assert!(text.contains(words), "{words} in {text}");
         }
         assert_eq!(text.matches("</svg>").count(), 1);
@@ -338,11 +303,7 @@ mod tests {
             .map(|host| Sheet::new(host, true))
             .map(|sheet| (sheet.width, sheet.height))
             .collect();
-        let Rows {
-            places,
-            width,
-            height,
-        } = Rows::arrange(&sizes, 0.0);
+        let Rows { places, width, height } = Rows::arrange(&sizes, 0.0);
         for (i, ((x, y), (w, h))) in places.iter().zip(&sizes).enumerate() {
             assert!(x + w <= width && y + h <= height);
             for ((x2, y2), (w2, h2)) in places.iter().zip(&sizes).skip(i + 1) {
@@ -367,23 +328,11 @@ mod tests {
         let xml = include_str!("../../../devices/tests/topologies/gpu-on-second-socket.xml");
         let text = draw_hosts(&[read_host(xml, 1)]);
         // Eight and seven cores, and one box each in the legend.
-        assert_eq!(
-            (
-                text.matches(COLORS[0]).count(),
-                text.matches(COLORS[1]).count()
-            ),
-            (9, 8)
-        );
+        assert_eq!((text.matches(COLORS[0]).count(), text.matches(COLORS[1]).count()), (9, 8));
         assert_eq!(text.matches(HOST_COLOR).count(), 2);
         assert_eq!(text.matches(GPU_COLOR).count(), 1);
         assert_eq!(text.matches(MEMORY_COLOR).count(), 2);
-        for words in [
-            "GPU 0000:81:00.0",
-            "31.5 GB/s",
-            "host core 8",
-            "core 15",
-            "L3 48 MiB",
-        ] {
+        for words in ["GPU 0000:81:00.0", "31.5 GB/s", "host core 8", "core 15", "L3 48 MiB"] {
             assert!(text.contains(words), "{words}");
         }
         assert!(text.ends_with("</svg>\n"));

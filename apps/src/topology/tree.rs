@@ -21,11 +21,9 @@ pub fn draw_trees(hosts: &[HostReport]) -> String {
             let first = likenesses.iter().position(|other| *other == likenesses[i]);
             let caption = host.caption();
             match first.filter(|&first| first < i) {
-                Some(first) => format!(
-                    "{}: as {}\n",
-                    escape(&caption),
-                    escape(&hosts[first].caption())
-                ),
+                Some(first) => {
+                    format!("{}: as {}\n", escape(&caption), escape(&hosts[first].caption()))
+                }
                 None => format!("{}:\n{}", escape(&caption), draw_tree(host)),
             }
         })
@@ -40,12 +38,7 @@ fn draw_anonymously(host: &HostReport) -> String {
     let numbers: Vec<usize> = host.ranks.iter().map(|rank| rank.rank).collect();
     let driven = host.gpus.iter_mut().filter_map(|gpu| gpu.driven.as_mut());
     let drivers = driven.map(|driven| &mut driven.rank);
-    for rank in host
-        .ranks
-        .iter_mut()
-        .map(|rank| &mut rank.rank)
-        .chain(drivers)
-    {
+    for rank in host.ranks.iter_mut().map(|rank| &mut rank.rank).chain(drivers) {
         let place = numbers.iter().position(|number| number == rank);
         *rank = place.unwrap_or_default();
     }
@@ -56,11 +49,7 @@ fn draw_anonymously(host: &HostReport) -> String {
 fn draw_tree(host: &HostReport) -> String {
     let mut lines = Vec::new();
     add_part(&label_host(host).merge_cores(), "", "", &mut lines);
-    let width = lines
-        .iter()
-        .map(|(left, _)| left.chars().count())
-        .max()
-        .unwrap_or(0);
+    let width = lines.iter().map(|(left, _)| left.chars().count()).max().unwrap_or(0);
     let mut text = String::new();
     for (left, role) in &lines {
         let line = format!("{left:<width$}  {role}");
@@ -89,17 +78,11 @@ fn add_part(part: &Labelled, first: &str, rest: &str, lines: &mut Vec<(String, S
     let facts = part.memory.iter().chain(&part.facts).cloned();
     let words: Vec<String> = std::iter::once(part.title.clone()).chain(facts).collect();
     let words = words.join(", ");
-    lines.push((
-        format!("{first}{}", escape(&words)),
-        escape(&part.role).into_owned(),
-    ));
+    lines.push((format!("{first}{}", escape(&words)), escape(&part.role).into_owned()));
     for (i, child) in part.parts.iter().enumerate() {
-        let [branch, below] = if i + 1 == part.parts.len() {
-            ["└─ ", "   "]
-        } else {
-            ["├─ ", "│  "]
-        }
-        .map(|end| format!("{rest}{end}"));
+        let [branch, below] =
+            if i + 1 == part.parts.len() { ["└─ ", "   "] } else { ["├─ ", "│  "] }
+                .map(|end| format!("{rest}{end}"));
         add_part(child, &branch, &below, lines);
     }
 }
@@ -119,10 +102,7 @@ fn device_table(host: &HostReport) -> TextTable {
                 format!("{}{pinned}", device.cores.len()),
             ]);
         }
-        let driven = host
-            .gpus
-            .iter()
-            .filter_map(|gpu| Some((gpu, gpu.driven.as_ref()?)));
+        let driven = host.gpus.iter().filter_map(|gpu| Some((gpu, gpu.driven.as_ref()?)));
         for (gpu, driven) in driven.filter(|(_, driven)| driven.rank == *rank) {
             table.add_row([
                 host.device_name(*rank, &driven.device),
@@ -193,10 +173,7 @@ host 1 GiB, NUMA 0 1 GiB
 
     #[test]
     fn kinds_of_cores_are_named() {
-        let text = draw_saved(
-            include_str!("../../../devices/tests/topologies/hybrid.xml"),
-            1,
-        );
+        let text = draw_saved(include_str!("../../../devices/tests/topologies/hybrid.xml"), 1);
         for line in [
             "cores 0-3, IntelCore, 2 threads, L2 1.25 MiB",
             "cores 4-7, IntelAtom ",

@@ -73,15 +73,9 @@ pub fn compare_clocks(comm: &dyn Comm, hosts: &[String]) -> Result<ClockReading,
     let first_ranks = list_first_ranks(hosts);
     if first_ranks.iter().all(|&first| first == 0) {
         let at_ns = read_clock();
-        return Ok(ClockReading {
-            at_ns,
-            ..ClockReading::default()
-        });
+        return Ok(ClockReading { at_ns, ..ClockReading::default() });
     }
-    let mut mine = ClockReading {
-        at_ns: read_clock(),
-        ..ClockReading::default()
-    };
+    let mut mine = ClockReading { at_ns: read_clock(), ..ClockReading::default() };
     for other in (1..hosts.len()).filter(|&other| first_ranks[other] == other) {
         if rank == 0 {
             answer_rank(comm, other)?;
@@ -188,25 +182,16 @@ mod tests {
 
     #[test]
     fn the_difference_stays_as_it_was_compared_outside_of_the_comparisons() {
-        let at = |at_ns, ahead_ns| ClockReading {
-            at_ns,
-            ahead_ns,
-            error_ns: 0,
-        };
-        let host = HostClock {
-            first: at(1_000, 100),
-            last: at(2_000, 200),
-        };
+        let at = |at_ns, ahead_ns| ClockReading { at_ns, ahead_ns, error_ns: 0 };
+        let host = HostClock { first: at(1_000, 100), last: at(2_000, 200) };
         let times = [0, 90, 500, 1_000, 1_500, 2_000, 9_000].map(|own_ns| host.to_head_ns(own_ns));
         assert_eq!(times, [0, 0, 400, 900, 1_350, 1_800, 8_800]);
     }
 
     #[test]
     fn the_order_of_times_stays() {
-        let host = HostClock {
-            first: compare(1_000, 40, 1_100),
-            last: compare(90_000, 89_900, 90_010),
-        };
+        let host =
+            HostClock { first: compare(1_000, 40, 1_100), last: compare(90_000, 89_900, 90_010) };
         let times: Vec<u64> = (0..100_000).map(|own_ns| host.to_head_ns(own_ns)).collect();
         assert!(times.is_sorted());
     }

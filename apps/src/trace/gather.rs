@@ -56,24 +56,16 @@ fn encode_chunks(mine: &RecordedRank<'_>, write: &mut WriteBytes<'_>) -> Result<
         if chunk.len() < CHUNK_BYTES {
             return Ok(());
         }
-        write(std::mem::replace(
-            &mut chunk,
-            Vec::with_capacity(CHUNK_BYTES),
-        ))
+        write(std::mem::replace(&mut chunk, Vec::with_capacity(CHUNK_BYTES)))
     })?;
     write(chunk)
 }
 
 /// Sends a chunk to the head rank, behind its length.
 fn send_chunk(comm: &dyn Comm, chunk: Vec<u8>) -> Result<(), Error> {
-    let messages = [
-        Message::plain(0, 0, 0..LENGTH_BYTES),
-        Message::plain(0, 1, 0..chunk.len()),
-    ];
+    let messages = [Message::plain(0, 0, 0..LENGTH_BYTES), Message::plain(0, 1, 0..chunk.len())];
     let length = (chunk.len() as u64).to_le_bytes().to_vec();
-    Transfer::start(comm, vec![length, chunk], &messages, &[])?
-        .finish()
-        .map(drop)
+    Transfer::start(comm, vec![length, chunk], &messages, &[])?.finish().map(drop)
 }
 
 /// Receives a chunk of a rank; `None` if there is none left.

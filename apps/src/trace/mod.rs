@@ -85,10 +85,7 @@ impl RunTrace {
         let mine = RecordedRank {
             rank,
             host: &self.hosts[rank],
-            clock: HostClock {
-                first: self.first,
-                last: compare_clocks(comm, &self.hosts)?,
-            },
+            clock: HostClock { first: self.first, last: compare_clocks(comm, &self.hosts)? },
             recording: &recording,
         };
         gather_packets(comm, self.file, &mine)?;
@@ -106,9 +103,7 @@ fn note_dropped(dropped: &[u64]) {
     if ranks > 0 {
         let events = count(dropped.iter().sum(), "event");
         let ranks = count(ranks as u64, "rank");
-        note(&format!(
-            "the trace lacks the last {events} of {ranks}: a rank keeps {MOST_EVENTS}"
-        ));
+        note(&format!("the trace lacks the last {events} of {ranks}: a rank keeps {MOST_EVENTS}"));
     }
 }
 

@@ -75,11 +75,7 @@ impl RecordedRank<'_> {
             let counter = match mark.event.kind {
                 EventKind::Work(work) if work.flop > 0.0 => {
                     let busy_ns = mark.at_ns.abs_diff(mark.other_ns);
-                    let speed = if mark.is_begin {
-                        1e9 * work.flop / busy_ns as f64
-                    } else {
-                        0.0
-                    };
+                    let speed = if mark.is_begin { 1e9 * work.flop / busy_ns as f64 } else { 0.0 };
                     TrackEvent {
                         double_counter_value: Some(speed),
                         ..self.make_track_event(Track::Speed(work.device), EventType::Counter)
@@ -226,12 +222,7 @@ impl RecordedRank<'_> {
             }
             for (at_ns, other_ns, is_begin) in [(begin_ns, end_ns, true), (end_ns, begin_ns, false)]
             {
-                marks.push(Mark {
-                    at_ns,
-                    is_begin,
-                    other_ns,
-                    event,
-                });
+                marks.push(Mark { at_ns, is_begin, other_ns, event });
             }
         }
         marks.sort_by_key(Mark::key);
@@ -247,10 +238,7 @@ impl RecordedRank<'_> {
     }
 
     fn make_event(&self, at_ns: u64, event: TrackEvent) -> TracePacket {
-        TracePacket {
-            track_event: Some(event),
-            ..self.make_packet(Some(at_ns))
-        }
+        TracePacket { track_event: Some(event), ..self.make_packet(Some(at_ns)) }
     }
 
     fn make_track_event(&self, track: Track, of: EventType) -> TrackEvent {
@@ -302,11 +290,9 @@ impl Flows {
                 EventKind::Messages(messages) if messages.count > 0 => {
                     brought.insert(messages.step);
                 }
-                EventKind::Work(DeviceWork {
-                    step: Some(step),
-                    device,
-                    ..
-                }) => workers.entry(step).or_default().push(device),
+                EventKind::Work(DeviceWork { step: Some(step), device, .. }) => {
+                    workers.entry(step).or_default().push(device)
+                }
                 _ => {}
             }
         }
@@ -323,9 +309,7 @@ impl Flows {
     fn find_begins(&self, rank: usize, messages: &Messages) -> Vec<u64> {
         let workers = self.workers.get(&messages.step);
         let workers = workers.filter(|_| messages.count > 0).into_iter().flatten();
-        workers
-            .map(|&device| number_flow(rank, messages.step, device))
-            .collect()
+        workers.map(|&device| number_flow(rank, messages.step, device)).collect()
     }
 }
 
@@ -350,12 +334,8 @@ fn describe_work(work: &DeviceWork, event: TrackEvent) -> TrackEvent {
     let sizes = [("rows", work.rows), ("columns", work.cols), ("k", work.k)]
         .map(|(name, size)| (name, u64::from(size)));
     let sizes = sizes.into_iter().filter(|(_, size)| *size > 0);
-    let mut event = name_slice(
-        event,
-        "device",
-        work.name.to_owned(),
-        step.into_iter().chain(sizes),
-    );
+    let mut event =
+        name_slice(event, "device", work.name.to_owned(), step.into_iter().chain(sizes));
     if work.flop > 0.0 {
         event.debug_annotations.push(DebugAnnotation {
             name: Some("flop".to_owned()),
@@ -405,12 +385,7 @@ mod tests {
 
     /// Returns the packets of a rank as they are in a file.
     fn write_all(recording: &Recording) -> Vec<TracePacket> {
-        let rank = RecordedRank {
-            rank: 2,
-            host: "node07",
-            clock: HostClock::default(),
-            recording,
-        };
+        let rank = RecordedRank { rank: 2, host: "node07", clock: HostClock::default(), recording };
         let mut packets = Vec::new();
         let write = &mut |packet: TracePacket| {
             let mut bytes = Vec::new();
@@ -426,11 +401,7 @@ mod tests {
     }
 
     fn at(begin_ns: u64, end_ns: u64, kind: EventKind) -> Event {
-        Event {
-            begin_ns,
-            end_ns,
-            kind,
-        }
+        Event { begin_ns, end_ns, kind }
     }
 
     fn update(device: u32, step: u32) -> EventKind {
@@ -485,10 +456,8 @@ mod tests {
     #[test]
     fn every_event_is_on_a_track_that_has_a_name() {
         let packets = write_all(&record());
-        let described: Vec<&TrackDescriptor> = packets
-            .iter()
-            .filter_map(|packet| packet.track_descriptor.as_ref())
-            .collect();
+        let described: Vec<&TrackDescriptor> =
+            packets.iter().filter_map(|packet| packet.track_descriptor.as_ref()).collect();
         let names: Vec<&str> = described.iter().map(|track| track.name()).collect();
         let expected = [
             "rank 2 on node07",
@@ -505,11 +474,7 @@ mod tests {
         let numbers: HashSet<u64> = described.iter().map(|track| track.uuid()).collect();
         assert_eq!(numbers.len(), names.len());
         let events = list_events(&packets);
-        assert!(
-            events
-                .iter()
-                .all(|(_, event)| numbers.contains(&event.track_uuid()))
-        );
+        assert!(events.iter().all(|(_, event)| numbers.contains(&event.track_uuid())));
         let process = described[0].process.as_ref().unwrap();
         assert_eq!(process.process_labels, ["3 later events were dropped"]);
         let last = events.last().unwrap().1;
@@ -551,17 +516,13 @@ mod tests {
         recording.events.remove(0);
         let packets = write_all(&recording);
         let events = list_events(&packets);
-        let begins: Vec<u64> = (events.iter())
-            .flat_map(|(_, event)| event.flow_ids.clone())
-            .collect();
-        let ends: Vec<u64> = (events.iter())
-            .flat_map(|(_, event)| event.terminating_flow_ids.clone())
-            .collect();
+        let begins: Vec<u64> =
+            (events.iter()).flat_map(|(_, event)| event.flow_ids.clone()).collect();
+        let ends: Vec<u64> =
+            (events.iter()).flat_map(|(_, event)| event.terminating_flow_ids.clone()).collect();
         assert_eq!((begins.len(), &begins), (1, &ends));
         let packets = write_all(&record());
-        let first = list_events(&packets)
-            .into_iter()
-            .find(|(_, event)| event.name() == "panels");
+        let first = list_events(&packets).into_iter().find(|(_, event)| event.name() == "panels");
         assert_eq!(first.unwrap().1.flow_ids.len(), 2);
     }
 
@@ -572,14 +533,7 @@ mod tests {
         let speeds: Vec<(u64, f64)> = (events.iter())
             .filter_map(|(at_ns, event)| Some((*at_ns, event.double_counter_value?)))
             .collect();
-        let expected = [
-            (40, 2e10),
-            (40, 4e11),
-            (41, 0.0),
-            (60, 0.0),
-            (60, 2e10),
-            (80, 0.0),
-        ];
+        let expected = [(40, 2e10), (40, 4e11), (41, 0.0), (60, 0.0), (60, 2e10), (80, 0.0)];
         assert_eq!(speeds, expected);
         let bytes: Vec<(u64, i64)> = (events.iter())
             .filter_map(|(at_ns, event)| Some((*at_ns, event.counter_value?)))

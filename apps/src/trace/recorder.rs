@@ -97,15 +97,7 @@ pub struct Messages {
 impl DeviceWork {
     /// Describes work on whole rows, with the messages of a step.
     pub fn on_rows(name: &'static str, step: u32, rows: usize, flop: f64) -> Self {
-        Self {
-            device: 0,
-            name,
-            step: Some(step),
-            rows: shorten(rows),
-            cols: 0,
-            k: 0,
-            flop,
-        }
+        Self { device: 0, name, step: Some(step), rows: shorten(rows), cols: 0, k: 0, flop }
     }
 }
 
@@ -223,12 +215,7 @@ impl RecorderState {
             Progress::Measured { .. } | Progress::Slowest { .. } => {}
             Progress::Calling { call, cols } => self.begin_call(call, cols, now_ns),
             Progress::Called { times } => self.end_call(times, now_ns),
-            Progress::PanelsUnderWay {
-                step,
-                messages,
-                bytes,
-                sent_bytes,
-            } => {
+            Progress::PanelsUnderWay { step, messages, bytes, sent_bytes } => {
                 let of = Messages {
                     name: "panels",
                     lane: 0,
@@ -275,8 +262,7 @@ impl RecorderState {
             self.close_to(self.open.len() - 1, now_ns);
         }
         if let DeviceCall::Measure { .. } = call {
-            self.open
-                .push((now_ns, Span::Measurement(self.measurement)));
+            self.open.push((now_ns, Span::Measurement(self.measurement)));
         }
         self.call = Some((now_ns, call));
         self.cols.clear();
@@ -313,11 +299,7 @@ impl RecorderState {
                 rows: shorten(rows),
                 cols: shorten(cols),
                 k: shorten(k),
-                flop: if step.is_some() {
-                    self.product_flop * products
-                } else {
-                    0.0
-                },
+                flop: if step.is_some() { self.product_flop * products } else { 0.0 },
             };
             let end_ns = begin_ns + busy_ns.clamp(1, most_ns);
             self.keep(begin_ns, end_ns, EventKind::Work(work));
@@ -335,19 +317,12 @@ impl RecorderState {
             self.under_way.len() - 1
         });
         let lane_number = shorten(lane);
-        self.under_way[lane] = Some((
-            now_ns,
-            Messages {
-                lane: lane_number,
-                ..of
-            },
-        ));
+        self.under_way[lane] = Some((now_ns, Messages { lane: lane_number, ..of }));
     }
 
     fn end_messages(&mut self, step: u32, now_ns: u64) {
         let is_of_step = |of: &&mut Option<(u64, Messages)>| {
-            of.as_ref()
-                .is_some_and(|(_, messages)| messages.step == step)
+            of.as_ref().is_some_and(|(_, messages)| messages.step == step)
         };
         let ended = self.under_way.iter_mut().find(is_of_step);
         if let Some((begin_ns, messages)) = ended.and_then(Option::take) {
@@ -368,11 +343,7 @@ impl RecorderState {
     fn keep(&mut self, begin_ns: u64, end_ns: u64, kind: EventKind) {
         let is_phase = matches!(kind, EventKind::Span(Span::Phase(_)));
         if self.kept.events.len() < self.most || is_phase {
-            self.kept.events.push(Event {
-                begin_ns,
-                end_ns,
-                kind,
-            });
+            self.kept.events.push(Event { begin_ns, end_ns, kind });
         } else {
             self.kept.dropped += 1;
         }
@@ -395,53 +366,23 @@ mod tests {
         let mut state = RecorderState::with_most(most);
         state.product_flop = 2.0;
         state.open.push((0, Span::Phase("multiplying")));
-        let call = |step| DeviceCall::Update {
-            step,
-            rows: 10,
-            k: 5,
-        };
-        let under_way = |step| Progress::PanelsUnderWay {
-            step,
-            messages: 1,
-            bytes: 80,
-            sent_bytes: 16,
-        };
+        let call = |step| DeviceCall::Update { step, rows: 10, k: 5 };
+        let under_way =
+            |step| Progress::PanelsUnderWay { step, messages: 1, bytes: 80, sent_bytes: 16 };
         for (now_ns, progress) in [
             (10, under_way(0)),
             (12, under_way(1)),
             (20, Progress::Multiplying { step: 0, steps: 2 }),
             (21, Progress::AwaitingPanels),
             (30, Progress::PanelsHere { step: 0 }),
-            (
-                31,
-                Progress::Calling {
-                    call: call(0),
-                    cols: &[4, 0],
-                },
-            ),
+            (31, Progress::Calling { call: call(0), cols: &[4, 0] }),
             (40, Progress::PanelsHere { step: 1 }),
-            (
-                50,
-                Progress::Called {
-                    times: &[took(15e-9), took(0.0)],
-                },
-            ),
+            (50, Progress::Called { times: &[took(15e-9), took(0.0)] }),
             (60, Progress::Multiplying { step: 1, steps: 2 }),
             (61, Progress::Changing { moves_c: true }),
             (70, Progress::Changed { bytes: 800 }),
-            (
-                71,
-                Progress::Calling {
-                    call: call(1),
-                    cols: &[3, 1],
-                },
-            ),
-            (
-                80,
-                Progress::Called {
-                    times: &[took(1.0), took(0.0)],
-                },
-            ),
+            (71, Progress::Calling { call: call(1), cols: &[3, 1] }),
+            (80, Progress::Called { times: &[took(1.0), took(0.0)] }),
             (81, Progress::AwaitingRanks),
         ] {
             state.observe(progress, now_ns);
@@ -476,38 +417,26 @@ mod tests {
     #[test]
     fn a_device_works_within_its_call_for_the_time_that_it_took() {
         let recording = record(99);
-        let works = recording
-            .events
-            .iter()
-            .filter_map(|event| match event.kind {
-                EventKind::Work(work) => Some((event.begin_ns, event.end_ns, work)),
-                _ => None,
-            });
+        let works = recording.events.iter().filter_map(|event| match event.kind {
+            EventKind::Work(work) => Some((event.begin_ns, event.end_ns, work)),
+            _ => None,
+        });
         let works: Vec<_> = works
             .map(|(begin, end, work)| (begin, end, work.device, work.step, work.flop))
             .collect();
-        let expected = [
-            (31, 46, 0, Some(0), 400.0),
-            (71, 80, 0, Some(1), 300.0),
-            (71, 72, 1, Some(1), 100.0),
-        ];
+        let expected =
+            [(31, 46, 0, Some(0), 400.0), (71, 80, 0, Some(1), 300.0), (71, 72, 1, Some(1), 100.0)];
         assert_eq!(works, expected);
     }
 
     #[test]
     fn messages_that_travel_together_have_lanes_of_their_own() {
         let recording = record(99);
-        let messages = recording
-            .events
-            .iter()
-            .filter_map(|event| match event.kind {
-                EventKind::Messages(of) => Some((event.begin_ns, event.end_ns, of.lane, of.step)),
-                _ => None,
-            });
-        assert_eq!(
-            messages.collect::<Vec<_>>(),
-            [(10, 30, 0, 0), (12, 40, 1, 1)]
-        );
+        let messages = recording.events.iter().filter_map(|event| match event.kind {
+            EventKind::Messages(of) => Some((event.begin_ns, event.end_ns, of.lane, of.step)),
+            _ => None,
+        });
+        assert_eq!(messages.collect::<Vec<_>>(), [(10, 30, 0, 0), (12, 40, 1, 1)]);
     }
 
     #[test]

@@ -50,17 +50,12 @@ fn check_options(options: &TraceOptions) -> Result<(), String> {
     [
         ("--running", options.running),
         ("--nested", options.nested),
-        (
-            "--counter",
-            matches!(options.units, UnitsSource::Counter(_)),
-        ),
+        ("--counter", matches!(options.units, UnitsSource::Counter(_))),
     ]
     .iter()
     .find(|(_, given)| *given)
     .map_or(Ok(()), |(option, _)| {
-        Err(format!(
-            "{option}: only for Paraver's traces, and this one is Chrome's"
-        ))
+        Err(format!("{option}: only for Paraver's traces, and this one is Chrome's"))
     })
 }
 
@@ -187,20 +182,13 @@ impl ChromeTrace {
         }
         let mut seen: Vec<(u64, &str)> = seen.into_iter().map(|(name, n)| (n, name)).collect();
         seen.sort_unstable_by(|a, b| b.cmp(a));
-        let listed: Vec<&str> = seen
-            .iter()
-            .take(MOST_LISTED)
-            .map(|(_, name)| *name)
-            .collect();
+        let listed: Vec<&str> = seen.iter().take(MOST_LISTED).map(|(_, name)| *name).collect();
         if listed.is_empty() {
             return Err(format!(
                 "no event {wanted}, and no other events with a beginning and an end"
             ));
         }
-        Err(format!(
-            "no event {wanted}; its most frequent events are {}",
-            listed.join(", ")
-        ))
+        Err(format!("no event {wanted}; its most frequent events are {}", listed.join(", ")))
     }
 
     fn add_iterations(
@@ -210,11 +198,7 @@ impl ChromeTrace {
     ) -> Result<TraceEnd, String> {
         let (mut unfinished, mut unbegun) = (0, 0);
         for ((process, thread), mut spans) in std::mem::take(&mut self.threads) {
-            let place = TracedThread {
-                process: format!("process{process}"),
-                thread,
-                host: None,
-            };
+            let place = TracedThread { process: format!("process{process}"), thread, host: None };
             let cut = spans.join_edges(options, &mut self.oddities)?;
             unfinished += cut.unfinished;
             unbegun += cut.unbegun;
@@ -225,10 +209,7 @@ impl ChromeTrace {
             let ended = count(unbegun, "iteration");
             notices.push(format!("{ended} had no beginning and left no time"));
         }
-        Ok(TraceEnd {
-            unfinished,
-            notices,
-        })
+        Ok(TraceEnd { unfinished, notices })
     }
 }
 
@@ -251,11 +232,7 @@ fn find_role(name: &str, options: &TraceOptions) -> EventRole {
     } else {
         (options.exclude.iter()).any(|excluded| is_called(name, excluded))
     };
-    if is_excluded {
-        EventRole::Call
-    } else {
-        EventRole::Other
-    }
+    if is_excluded { EventRole::Call } else { EventRole::Other }
 }
 
 /// Returns `true` for this name, alone or with a number behind it, as in `step#12`.

@@ -222,11 +222,7 @@ impl ThreadCourse {
 
     /// Returns the time up to now in which the thread did not compute.
     fn lost_time(&self) -> u64 {
-        let in_call = if self.calls.is_empty() {
-            0
-        } else {
-            self.time - self.called
-        };
+        let in_call = if self.calls.is_empty() { 0 } else { self.time - self.called };
         self.lost + in_call - self.idle_until.saturating_sub(self.time)
     }
 }
@@ -317,25 +313,16 @@ mod tests {
 
     #[test]
     fn counters_are_summed_over_the_iteration() {
-        let counters = EventChoice {
-            units: UnitsChoice::Counter(9),
-            ..choice(None, false)
-        };
-        let records: [(u64, &[i128]); 3] = [
-            (0, &[9, 1000, 7, 1]),
-            (5, &[9, 30, 11, 1]),
-            (10, &[7, 0, 9, 12]),
-        ];
+        let counters = EventChoice { units: UnitsChoice::Counter(9), ..choice(None, false) };
+        let records: [(u64, &[i128]); 3] =
+            [(0, &[9, 1000, 7, 1]), (5, &[9, 30, 11, 1]), (10, &[7, 0, 9, 12])];
         assert_eq!(follow(&counters, &records), [(42, 10)]);
     }
 
     #[test]
     fn only_the_state_running_counts_if_asked() {
-        let choice = EventChoice {
-            running: true,
-            units: UnitsChoice::Fixed,
-            ..choice(None, false)
-        };
+        let choice =
+            EventChoice { running: true, units: UnitsChoice::Fixed, ..choice(None, false) };
         let mut course = course();
         let mut found = None;
         for (time, state, events) in [
@@ -351,23 +338,12 @@ mod tests {
             if let Some((end, state)) = state {
                 course.add_state(end, state).expect("a state");
             }
-            found = course
-                .add_events(events, &choice)
-                .expect("a size")
-                .or(found);
+            found = course.add_events(events, &choice).expect("a size").or(found);
         }
         // 10 to 50 less 10 to 12, 20 to 25 and 40 to 50.
-        let expected = EndedIteration {
-            amount: 0,
-            computing: 23,
-        };
+        let expected = EndedIteration { amount: 0, computing: 23 };
         assert_eq!(found, Some(expected));
-        assert!(
-            course
-                .move_to(49)
-                .expect_err("backwards")
-                .contains("49 after 50")
-        );
+        assert!(course.move_to(49).expect_err("backwards").contains("49 after 50"));
         assert!(course.add_state(49, 1).is_err());
     }
 }

@@ -30,9 +30,7 @@ impl TraceHeader {
     /// # Errors
     /// If it is no header, or of an unknown version.
     pub fn parse(line: &str) -> Result<Self, String> {
-        let known = line
-            .trim_start_matches('\u{feff}')
-            .strip_prefix("#Paraver (");
+        let known = line.trim_start_matches('\u{feff}').strip_prefix("#Paraver (");
         let rest = known.and_then(|rest| rest.split_once("):"));
         let (_, rest) = rest.ok_or("no header of a known version: `#Paraver (DATE):...` is one")?;
         let parts = split_outside(rest, ':');
@@ -43,16 +41,10 @@ impl TraceHeader {
         let applications = split_applications(applications);
         if count.parse() != Ok(applications.len()) {
             let found = applications.len();
-            return Err(format!(
-                "the header has {found} applications and says {count}"
-            ));
+            return Err(format!("the header has {found} applications and says {count}"));
         }
         let nodes = applications.iter().map(|text| parse_application(text));
-        Ok(Self {
-            end,
-            unit_s,
-            nodes: nodes.collect::<Result<_, _>>()?,
-        })
+        Ok(Self { end, unit_s, nodes: nodes.collect::<Result<_, _>>()? })
     }
 
     /// Returns the node of a task, from 1; 0 if it is not known.
@@ -103,17 +95,11 @@ fn parse_end(text: &str) -> Result<(u64, f64), String> {
     let (end, unit) = text.split_once('_').unwrap_or((text, "us"));
     let unit_s = UNITS.iter().find(|(name, _)| *name == unit);
     let (_, unit_s) = unit_s.ok_or_else(|| {
-        format!(
-            "the header has the unknown unit of time \"{}\"",
-            show_name(unit)
-        )
+        format!("the header has the unknown unit of time \"{}\"", show_name(unit))
     })?;
     let end = end.parse();
     let end = end.map_err(|_| {
-        format!(
-            "the header has the time \"{}\": a whole number is one",
-            show_name(text)
-        )
+        format!("the header has the time \"{}\": a whole number is one", show_name(text))
     })?;
     Ok((end, *unit_s))
 }
@@ -129,9 +115,7 @@ fn parse_application(text: &str) -> Result<Vec<u64>, String> {
 fn parse_nodes(text: &str) -> Option<Vec<u64>> {
     let (count, rest) = text.split_once('(')?;
     let (tasks, _) = rest.split_once(')')?;
-    let nodes = tasks
-        .split(',')
-        .map(|task| task.split_once(':')?.1.parse().ok());
+    let nodes = tasks.split(',').map(|task| task.split_once(':')?.1.parse().ok());
     let nodes: Vec<u64> = nodes.collect::<Option<_>>()?;
     (count.parse() == Ok(nodes.len())).then_some(nodes)
 }

@@ -90,12 +90,7 @@ pub struct TracedModel {
 impl Iterations {
     /// Makes models of nothing.
     pub fn new(level: ModelLevel) -> Self {
-        Self {
-            level,
-            models: BTreeMap::new(),
-            added: 0,
-            incomplete: 0,
-        }
+        Self { level, models: BTreeMap::new(), added: 0, incomplete: 0 }
     }
 
     /// Adds an iteration of a thread: its units, and the seconds in which it computed.
@@ -106,10 +101,10 @@ impl Iterations {
     pub fn add(&mut self, place: &TracedThread, units: u64, t_s: f64) -> Result<(), String> {
         let name = place.name_model(self.level);
         let name = name.ok_or("the trace does not tell hosts: use --per process")?;
-        let model = self.models.entry(name).or_insert_with(|| ModelTimes {
-            host: place.host.clone(),
-            ..ModelTimes::default()
-        });
+        let model = self
+            .models
+            .entry(name)
+            .or_insert_with(|| ModelTimes { host: place.host.clone(), ..ModelTimes::default() });
         self.incomplete += model.add(place, units, t_s)?;
         self.added += 1;
         Ok(())
@@ -178,9 +173,7 @@ impl ModelTimes {
         };
         *index += 1;
         let Some(offset) = (*index).checked_sub(self.closed + 1) else {
-            let TracedThread {
-                process, thread, ..
-            } = place;
+            let TracedThread { process, thread, .. } = place;
             return Err(format!(
                 "{process}, thread {thread}: its first iteration ends after {MOST_PENDING} of other threads: use --per thread"
             ));
@@ -193,11 +186,7 @@ impl ModelTimes {
         together.units += units;
         together.t_s = together.t_s.max(t_s);
         together.threads += 1;
-        Ok(if self.pending.len() > MOST_PENDING {
-            self.close_first()
-        } else {
-            0
-        })
+        Ok(if self.pending.len() > MOST_PENDING { self.close_first() } else { 0 })
     }
 
     /// Takes the first pending iteration as a repetition; returns 1 if not all threads have ended it.
@@ -209,10 +198,7 @@ impl ModelTimes {
         if together.threads < self.ended.len() {
             return 1;
         }
-        self.times
-            .entry(together.units)
-            .or_default()
-            .add(together.t_s);
+        self.times.entry(together.units).or_default().add(together.t_s);
         0
     }
 }
@@ -267,14 +253,11 @@ mod tests {
         for (level, expected) in cases {
             let mut iterations = Iterations::new(level);
             // The first process is ahead, and the other one never ends its third iteration.
-            for (process, units, times) in [
-                ("rank0", 10, &[1.0, 2.0, 3.0][..]),
-                ("rank1", 20, &[3.0, 2.0]),
-            ] {
+            for (process, units, times) in
+                [("rank0", 10, &[1.0, 2.0, 3.0][..]), ("rank1", 20, &[3.0, 2.0])]
+            {
                 for &t_s in times {
-                    iterations
-                        .add(&place(process, "1"), units, t_s)
-                        .expect("a host");
+                    iterations.add(&place(process, "1"), units, t_s).expect("a host");
                 }
             }
             iterations.end_trace();
@@ -287,18 +270,11 @@ mod tests {
     fn memory_is_bounded_however_long_the_trace() {
         let mut iterations = Iterations::new(ModelLevel::Process);
         for _ in 0..3 * MOST_PENDING {
-            iterations
-                .add(&place("rank0", "1"), 1, 1.0)
-                .expect("a host");
+            iterations.add(&place("rank0", "1"), 1, 1.0).expect("a host");
             assert!(iterations.models["rank0"].pending.len() <= MOST_PENDING);
         }
-        let late = iterations
-            .add(&place("rank0", "2"), 1, 1.0)
-            .expect_err("too late");
-        assert!(
-            late.contains("rank0, thread 2") && late.contains("--per thread"),
-            "{late}"
-        );
+        let late = iterations.add(&place("rank0", "2"), 1, 1.0).expect_err("too late");
+        assert!(late.contains("rank0, thread 2") && late.contains("--per thread"), "{late}");
         iterations.end_trace();
         let reps = list_points(&iterations)[0].1[0].2 as usize;
         assert!(reps >= 2 * MOST_PENDING, "{reps}");

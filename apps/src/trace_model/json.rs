@@ -33,11 +33,7 @@ impl<'a> JsonEvents<'a> {
 
     /// Goes on after an event of an array, which may be in an object.
     pub fn go_on(file: &'a mut TraceFile, in_object: bool) -> Self {
-        Self {
-            file,
-            in_object,
-            text: Vec::new(),
-        }
+        Self { file, in_object, text: Vec::new() }
     }
 
     /// Returns `true` if the array is in an object.
@@ -61,9 +57,7 @@ impl<'a> JsonEvents<'a> {
                 Some(b',') => continue,
                 Some(b']') => self.check_rest().map(|()| None),
                 None if !self.in_object => Ok(None),
-                None => Err(self
-                    .file
-                    .blame_line("the trace is truncated: its array does not end")),
+                None => Err(self.file.blame_line("the trace is truncated: its array does not end")),
                 Some(first) => {
                     let line = self.file.line;
                     self.read_value(first)?;
@@ -89,9 +83,7 @@ impl<'a> JsonEvents<'a> {
                 Some(b',') => continue,
                 Some(b'"') => self.read_value(b'"')?,
                 _ => {
-                    return Err(self
-                        .file
-                        .blame_line("the object has no array `traceEvents`"));
+                    return Err(self.file.blame_line("the object has no array `traceEvents`"));
                 }
             }
             let holds_events = self.text == EVENTS;
@@ -124,9 +116,7 @@ impl<'a> JsonEvents<'a> {
         }
         match depth {
             0 => Ok(()),
-            _ => Err(self
-                .file
-                .blame_line("the trace is truncated: its object does not end")),
+            _ => Err(self.file.blame_line("the trace is truncated: its object does not end")),
         }
     }
 

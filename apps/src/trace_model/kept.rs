@@ -118,9 +118,7 @@ impl<'a> KeptReadings<'a> {
                 file.go_to(position).map_err(blame)?;
                 progress.skip_bytes(file.offset);
                 let (name, megabytes) = (show_path(path), file.offset / 1_000_000);
-                output::note(&format!(
-                    "{name}: an earlier command has read {megabytes} MB of it"
-                ));
+                output::note(&format!("{name}: an earlier command has read {megabytes} MB of it"));
                 kept
             }
             None => KeptTrace {
@@ -134,9 +132,7 @@ impl<'a> KeptReadings<'a> {
         {
             let before = file.offset;
             file.pause_after(self.bytes_left);
-            kept.reading
-                .read_on(&mut file, self.options)
-                .map_err(blame)?;
+            kept.reading.read_on(&mut file, self.options).map_err(blame)?;
             self.bytes_left = self.bytes_left.saturating_sub(file.offset - before);
             if self.bytes_left == 0
                 && let Err(error) = self.write()
@@ -186,9 +182,7 @@ impl<'a> KeptReadings<'a> {
         let mut file = BufWriter::new(PartialFile::create(path, 0)?);
         serde_json::to_writer(&mut file, &document).map_err(|error| Error::output(path, error))?;
         file.flush().map_err(|error| Error::output(path, error))?;
-        let file = file
-            .into_inner()
-            .map_err(|error| Error::output(path, error.into_error()))?;
+        let file = file.into_inner().map_err(|error| Error::output(path, error.into_error()))?;
         self.bytes_left = KEPT_BYTES.max(BYTES_PER_BYTE * file.written());
         file.publish()
     }
@@ -207,11 +201,9 @@ fn read_earlier(path: &Path, options: &TraceOptions) -> Vec<KeptTrace> {
             .map_err(|error| error.to_string())
     });
     let reason = match document {
-        Ok(KeptDocument {
-            version,
-            options: earlier,
-            traces,
-        }) if version == READING_VERSION && earlier == *options => {
+        Ok(KeptDocument { version, options: earlier, traces })
+            if version == READING_VERSION && earlier == *options =>
+        {
             return traces;
         }
         Ok(_) => "is of a command with other options or of another version".to_owned(),
@@ -229,17 +221,10 @@ impl TraceIdentity {
     fn of(path: &Path) -> Option<Self> {
         // A link is not followed: the files next to it count.
         let path = path::absolute(path).ok()?;
-        let files = [
-            &path,
-            &path.with_extension("pcf"),
-            &path.with_extension("row"),
-        ];
+        let files = [&path, &path.with_extension("pcf"), &path.with_extension("row")];
         let files = files.map(|path| FileState::of(path));
-        Some(Self {
-            path: path.display().to_string(),
-            files,
-        })
-        .filter(|identity| identity.files[0].is_some())
+        Some(Self { path: path.display().to_string(), files })
+            .filter(|identity| identity.files[0].is_some())
     }
 }
 

@@ -52,19 +52,15 @@ impl EventLabels {
     pub fn read(path: &Path) -> Result<Self, String> {
         match fs::read(path) {
             Ok(bytes) => Self::parse(path, &String::from_utf8_lossy(&bytes)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Self {
-                path: path.display().to_string(),
-                ..Self::default()
-            }),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                Ok(Self { path: path.display().to_string(), ..Self::default() })
+            }
             Err(error) => Err(format!("{}: {error}", show_path(path))),
         }
     }
 
     fn parse(path: &Path, text: &str) -> Result<Self, String> {
-        let mut labels = Self {
-            path: path.display().to_string(),
-            ..Self::default()
-        };
+        let mut labels = Self { path: path.display().to_string(), ..Self::default() };
         let (mut section, mut kinds) = (Section::Other, Vec::new());
         for (number, line) in (1..).zip(text.lines().map(str::trim)) {
             let read = match (line, &section) {
@@ -85,10 +81,7 @@ impl EventLabels {
             };
             read.ok_or_else(|| {
                 let line = show_name(line);
-                format!(
-                    "{}: line {number}: \"{line}\" names no event",
-                    show_path(path)
-                )
+                format!("{}: line {number}: \"{line}\" names no event", show_path(path))
             })?;
         }
         Ok(labels)
@@ -117,18 +110,15 @@ impl EventLabels {
     /// # Errors
     /// If no type has the name; the option and the known names.
     pub fn find_type(&self, option: &str, name: &str) -> Result<u64, String> {
-        name.parse()
-            .ok()
-            .or_else(|| self.types.get(name).copied())
-            .ok_or_else(|| {
-                let path = &self.path;
-                let known: Vec<&str> = self.types.keys().map(String::as_str).collect();
-                if known.is_empty() {
-                    format!("{option} {name}: {path} has no names of events; give the number")
-                } else {
-                    format!("{option} {name}: {path} names {}", known.join(", "))
-                }
-            })
+        name.parse().ok().or_else(|| self.types.get(name).copied()).ok_or_else(|| {
+            let path = &self.path;
+            let known: Vec<&str> = self.types.keys().map(String::as_str).collect();
+            if known.is_empty() {
+                format!("{option} {name}: {path} has no names of events; give the number")
+            } else {
+                format!("{option} {name}: {path} names {}", known.join(", "))
+            }
+        })
     }
 
     /// Returns the event `TYPE` or `TYPE:VALUE`, each by number or name.
@@ -136,9 +126,7 @@ impl EventLabels {
     /// # Errors
     /// If one of them has no such name.
     pub fn find_event(&self, option: &str, name: &str) -> Result<EventKey, String> {
-        let parts = name
-            .rsplit_once(':')
-            .filter(|_| !self.types.contains_key(name));
+        let parts = name.rsplit_once(':').filter(|_| !self.types.contains_key(name));
         let Some((kind, value)) = parts else {
             let kind = self.find_type(option, name)?;
             return Ok(EventKey { kind, value: None });
@@ -149,10 +137,7 @@ impl EventLabels {
             let path = &self.path;
             return Err(format!("{option} {name}: {path} has no value {value}"));
         };
-        Ok(EventKey {
-            kind,
-            value: Some(value),
-        })
+        Ok(EventKey { kind, value: Some(value) })
     }
 
     /// Describes a type by its number and name.
@@ -182,9 +167,7 @@ pub fn read_hosts(path: &Path) -> Vec<String> {
     let text = String::from_utf8_lossy(&text);
     let lines = text.lines().map(str::trim);
     let mut lines = lines.skip_while(|line| !line.starts_with("LEVEL NODE SIZE"));
-    let size = lines
-        .next()
-        .and_then(|line| line.rsplit(' ').next()?.parse().ok());
+    let size = lines.next().and_then(|line| line.rsplit(' ').next()?.parse().ok());
     lines.take(size.unwrap_or(0)).map(str::to_owned).collect()
 }
 
@@ -210,10 +193,7 @@ mod tests {
             assert_eq!(found, Ok(EventKey { kind, value }), "{name}");
         }
         for (name, part) in [
-            (
-                "Iterations",
-                "--event Iterations: a.pcf names Iteration, PAPI",
-            ),
+            ("Iterations", "--event Iterations: a.pcf names Iteration, PAPI"),
             ("Iteration:begin", "no value begin"),
         ] {
             let refused = labels.find_event("--event", name).expect_err(name);
@@ -227,9 +207,6 @@ mod tests {
         assert!(refused.contains("give the number"), "{refused}");
         let broken = EventLabels::parse(Path::new("a.pcf"), "EVENT_TYPE\n0 x Iteration\n");
         let broken = broken.expect_err("a wrong line");
-        assert!(
-            broken.starts_with("a.pcf: line 2: \"0 x Iteration\""),
-            "{broken}"
-        );
+        assert!(broken.starts_with("a.pcf: line 2: \"0 x Iteration\""), "{broken}");
     }
 }

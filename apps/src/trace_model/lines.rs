@@ -70,19 +70,14 @@ impl TraceFile {
     /// The reason of the system.
     pub fn go_to(&mut self, position: TracePosition) -> Result<(), String> {
         let TracePosition { line, offset } = position;
-        self.reader
-            .seek(SeekFrom::Start(offset))
-            .map_err(|error| error.to_string())?;
+        self.reader.seek(SeekFrom::Start(offset)).map_err(|error| error.to_string())?;
         (self.line, self.offset) = (line, offset);
         Ok(())
     }
 
     /// Returns the position up to which the trace is read.
     pub fn position(&self) -> TracePosition {
-        TracePosition {
-            line: self.line,
-            offset: self.offset,
-        }
+        TracePosition { line: self.line, offset: self.offset }
     }
 
     /// Lets the reading pause after about these bytes.
@@ -163,12 +158,7 @@ impl TraceFile {
     /// # Errors
     /// If it cannot be read.
     pub fn peek_byte(&mut self) -> Result<Option<u8>, String> {
-        Ok(self
-            .reader
-            .fill_buf()
-            .map_err(|error| error.to_string())?
-            .first()
-            .copied())
+        Ok(self.reader.fill_buf().map_err(|error| error.to_string())?.first().copied())
     }
 
     /// Makes an error about the line that was read last.

@@ -64,14 +64,10 @@ pub fn run(arguments: &TraceArguments) -> Result<Answer, Failure> {
         schema: FormatVersion,
         event: options.event.clone(),
         measured_with: options.describe(arguments.confidence),
-        models: models
-            .map(|(model, file)| TracedDocument::new(model, file))
-            .collect(),
+        models: models.map(|(model, file)| TracedDocument::new(model, file)).collect(),
         notices,
     };
-    Answer::new(arguments.json, &document, |document| {
-        document.format(output_width())
-    })
+    Answer::new(arguments.json, &document, |document| document.format(output_width()))
 }
 
 impl TraceArguments {

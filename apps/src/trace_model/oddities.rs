@@ -35,10 +35,7 @@ struct FoundOddity {
 impl Oddities {
     /// Counts an event with a fault.
     pub fn add(&mut self, oddity: Oddity, line: u64) {
-        let found = self.found.entry(oddity).or_insert(FoundOddity {
-            events: 0,
-            first_line: line,
-        });
+        let found = self.found.entry(oddity).or_insert(FoundOddity { events: 0, first_line: line });
         found.events += 1;
         found.first_line = found.first_line.min(line);
     }

@@ -107,9 +107,7 @@ impl TraceOptions {
             return Ok(units);
         }
         if !(amount.is_finite() && amount > 0.0) {
-            return Err(format!(
-                "the iteration has the size {amount}, which must be above 0"
-            ));
+            return Err(format!("the iteration has the size {amount}, which must be above 0"));
         }
         let units = (amount / self.per_unit).round();
         if !(1.0..=MOST_UNITS).contains(&units) {

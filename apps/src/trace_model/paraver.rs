@@ -115,10 +115,9 @@ impl ParaverTrace {
                 self.add_events(numbers, options, iterations)
             }
             (3, 15) | (4, _) => Ok(()),
-            (1..=3, length) => Err(format!(
-                "a record of kind {} cannot have {length} fields",
-                numbers[0]
-            )),
+            (1..=3, length) => {
+                Err(format!("a record of kind {} cannot have {length} fields", numbers[0]))
+            }
             (kind, _) => Err(format!("{kind} is no kind of record: 1 to 4 are")),
         }
     }
@@ -171,9 +170,9 @@ impl ParaverTrace {
         self.end = self.end.max(time);
         let course = match self.threads.entry(key) {
             std::collections::btree_map::Entry::Occupied(known) => known.into_mut(),
-            std::collections::btree_map::Entry::Vacant(free) => free.insert(ThreadCourse::new(
-                place_thread(&self.header, &self.hosts, key)?,
-            )),
+            std::collections::btree_map::Entry::Vacant(free) => {
+                free.insert(ThreadCourse::new(place_thread(&self.header, &self.hosts, key)?))
+            }
         };
         course.move_to(time)?;
         Ok(course)
@@ -185,37 +184,23 @@ impl ParaverTrace {
         if self.seen.contains_key(&wanted) {
             return Ok(());
         }
-        let mut seen: Vec<(u64, u64)> = self
-            .seen
-            .iter()
-            .map(|(kind, count)| (*count, *kind))
-            .collect();
+        let mut seen: Vec<(u64, u64)> =
+            self.seen.iter().map(|(kind, count)| (*count, *kind)).collect();
         seen.sort_unstable_by(|a, b| b.cmp(a));
-        let listed = seen
-            .iter()
-            .take(MOST_LISTED)
-            .map(|(_, kind)| self.labels.describe_type(*kind));
+        let listed =
+            seen.iter().take(MOST_LISTED).map(|(_, kind)| self.labels.describe_type(*kind));
         let listed: Vec<String> = listed.collect();
         let wanted = self.labels.describe_type(wanted);
         Err(if listed.is_empty() {
             format!("no event {wanted}, and no other events")
         } else {
-            format!(
-                "no event {wanted}; its most frequent events are {}",
-                listed.join(", ")
-            )
+            format!("no event {wanted}; its most frequent events are {}", listed.join(", "))
         })
     }
 
     fn describe_end(&self) -> TraceEnd {
-        let open = self
-            .threads
-            .values()
-            .filter(|course| course.is_in_iteration());
-        TraceEnd {
-            unfinished: open.count() as u64,
-            notices: self.list_notices(),
-        }
+        let open = self.threads.values().filter(|course| course.is_in_iteration());
+        TraceEnd { unfinished: open.count() as u64, notices: self.list_notices() }
     }
 
     fn list_notices(&self) -> Vec<String> {
@@ -248,9 +233,7 @@ impl ParaverTrace {
 fn parse_numbers(line: &[u8], numbers: &mut Vec<i128>) -> Result<(), String> {
     numbers.clear();
     for field in line.split(|byte| *byte == b':') {
-        let number = str::from_utf8(field)
-            .ok()
-            .and_then(|text| text.parse().ok());
+        let number = str::from_utf8(field).ok().and_then(|text| text.parse().ok());
         let Some(number) = number else {
             let field = String::from_utf8_lossy(field);
             return Err(format!("{field:?} is no whole number"));
@@ -274,9 +257,7 @@ fn place_thread(
     (application, task, thread): ThreadNumbers,
 ) -> Result<TracedThread, String> {
     let node = header.find_node(application, task)?;
-    let name = usize::try_from(node)
-        .ok()
-        .and_then(|node| hosts.get(node.checked_sub(1)?));
+    let name = usize::try_from(node).ok().and_then(|node| hosts.get(node.checked_sub(1)?));
     let rank = task - 1;
     Ok(TracedThread {
         process: match application {

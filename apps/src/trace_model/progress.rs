@@ -29,9 +29,7 @@ pub struct TraceProgress {
 impl TraceProgress {
     /// Starts to read these traces.
     pub fn start(paths: &[impl AsRef<Path>]) -> Self {
-        let files = paths
-            .iter()
-            .filter_map(|path| path.as_ref().metadata().ok());
+        let files = paths.iter().filter_map(|path| path.as_ref().metadata().ok());
         Self {
             line: TerminalLine::of_rank(true),
             start: Instant::now(),
@@ -51,8 +49,7 @@ impl TraceProgress {
         self.read_bytes.set(read);
         if read >= self.shown_bytes.get() {
             self.shown_bytes.set(read + SHOWN_BYTES);
-            self.line
-                .refresh(|| self.describe(name, self.start.elapsed().as_secs_f64()));
+            self.line.refresh(|| self.describe(name, self.start.elapsed().as_secs_f64()));
         }
     }
 

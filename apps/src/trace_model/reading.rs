@@ -43,11 +43,7 @@ impl TraceReading {
             }
             TraceFormat::Chrome => TraceCourse::Chrome(ChromeTrace::open(file, options)?),
         };
-        Ok(Self {
-            position: file.position(),
-            iterations: Iterations::new(options.per),
-            course,
-        })
+        Ok(Self { position: file.position(), iterations: Iterations::new(options.per), course })
     }
 
     /// Reads on until the file is due to pause.
@@ -133,10 +129,9 @@ mod tests {
     #[test]
     fn a_reading_that_goes_on_after_any_record_finds_the_same() {
         let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/traces");
-        for (name, event, size, records) in [
-            ("nbody.prv", "Iteration", "Bodies", 30),
-            ("nbody.json", "iteration", "bodies", 10),
-        ] {
+        for (name, event, size, records) in
+            [("nbody.prv", "Iteration", "Bodies", 30), ("nbody.json", "iteration", "bodies", 10)]
+        {
             for per in [ModelLevel::Thread, ModelLevel::Process] {
                 let (path, options) = (folder.join(name), make_options(event, size, per));
                 let (whole, _) = read_in_pieces(&path, &options, u64::MAX);

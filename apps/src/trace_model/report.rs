@@ -56,10 +56,8 @@ struct TracedPoint {
 impl TracedDocument {
     /// Describes a model and its file.
     pub fn new(model: TracedModel, file: Option<PathBuf>) -> Self {
-        let points = model.points.into_iter().map(|point| TracedPoint {
-            units_per_s: point.speed(),
-            point,
-        });
+        let points =
+            model.points.into_iter().map(|point| TracedPoint { units_per_s: point.speed(), point });
         Self {
             name: model.name,
             host: model.host,

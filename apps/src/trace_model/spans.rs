@@ -67,17 +67,9 @@ impl ThreadSpans {
     /// # Errors
     /// The reason, if it ends before it begins or has no size.
     pub fn add(&mut self, begin: Edge, end_us: f64, options: &TraceOptions) -> Result<(), String> {
-        let Edge {
-            time_us: begin_us,
-            line,
-            role,
-            size,
-            ..
-        } = begin;
+        let Edge { time_us: begin_us, line, role, size, .. } = begin;
         if end_us < begin_us {
-            return Err(format!(
-                "the event ends at {end_us}, before it begins at {begin_us}"
-            ));
+            return Err(format!("the event ends at {end_us}, before it begins at {begin_us}"));
         }
         match role {
             EventRole::Iteration => self.iterations.push(Span {
@@ -118,10 +110,7 @@ impl ThreadSpans {
             };
             match (begun.map(|place| open.remove(place)), edge.role) {
                 (Some(begun), _) => {
-                    let begin = Edge {
-                        size: edge.size.or(begun.size),
-                        ..begun
-                    };
+                    let begin = Edge { size: edge.size.or(begun.size), ..begun };
                     self.add(begin, edge.time_us, options)
                         .map_err(|reason| format!("line {}: {reason}", edge.line))?;
                 }
@@ -150,25 +139,18 @@ impl ThreadSpans {
         place: &TracedThread,
         iterations: &mut Iterations,
     ) -> Result<(), String> {
-        self.iterations
-            .sort_by(|a, b| a.begin_us.total_cmp(&b.begin_us));
+        self.iterations.sort_by(|a, b| a.begin_us.total_cmp(&b.begin_us));
         self.excluded.sort_by(|a, b| a.0.total_cmp(&b.0));
         let (mut first, mut before) = (0, None::<Span>);
         for span in &self.iterations {
             if let Some(before) = before.filter(|before| before.end_us > span.begin_us) {
-                let reason = format!(
-                    "the iteration begins before that of line {} ends",
-                    before.line
-                );
+                let reason =
+                    format!("the iteration begins before that of line {} ends", before.line);
                 return Err(format!("line {}: {reason}", span.line));
             }
             before = Some(*span);
             // Calls do not overlap, or lie in each other: their ends need not ascend, but none is long past.
-            while self
-                .excluded
-                .get(first)
-                .is_some_and(|(_, end_us)| *end_us <= span.begin_us)
-            {
+            while self.excluded.get(first).is_some_and(|(_, end_us)| *end_us <= span.begin_us) {
                 first += 1;
             }
             let t_us = span.end_us - span.begin_us - sum_calls(&self.excluded[first..], span);
@@ -184,9 +166,7 @@ impl ThreadSpans {
 /// Returns the time of a span that lies in calls, which ascend by their beginnings.
 fn sum_calls(calls: &[(f64, f64)], span: &Span) -> f64 {
     let (mut sum_us, mut until_us) = (0.0, span.begin_us);
-    let within = calls
-        .iter()
-        .take_while(|(begin_us, _)| *begin_us < span.end_us);
+    let within = calls.iter().take_while(|(begin_us, _)| *begin_us < span.end_us);
     for &(begin_us, end_us) in within {
         let end_us = end_us.min(span.end_us);
         sum_us += (end_us - begin_us.max(until_us)).max(0.0);
@@ -213,20 +193,9 @@ mod tests {
 
     #[test]
     fn calls_count_once_and_only_within_the_iteration() {
-        let span = Span {
-            begin_us: 10.0,
-            end_us: 50.0,
-            units: 1,
-            line: 1,
-        };
-        let calls = [
-            (0.0, 12.0),
-            (20.0, 30.0),
-            (22.0, 25.0),
-            (28.0, 31.0),
-            (45.0, 70.0),
-            (80.0, 90.0),
-        ];
+        let span = Span { begin_us: 10.0, end_us: 50.0, units: 1, line: 1 };
+        let calls =
+            [(0.0, 12.0), (20.0, 30.0), (22.0, 25.0), (28.0, 31.0), (45.0, 70.0), (80.0, 90.0)];
         assert_eq!(sum_calls(&calls, &span), 2.0 + 11.0 + 5.0);
     }
 }

@@ -57,10 +57,7 @@ fn draw_updates(updates: &[UpdateCourse], bound: &str) -> String {
     // From the middle of the job.
     let middle = updates.len().saturating_sub(DRAWN) / 2;
     let drawn = &updates[middle..updates.len().min(middle + DRAWN)];
-    let lanes = LANES.map(|(name, _)| Lane {
-        name: name.to_owned(),
-        height: 34.0,
-    });
+    let lanes = LANES.map(|(name, _)| Lane { name: name.to_owned(), height: 34.0 });
     let mut timeline = Timeline {
         lanes: lanes.into(),
         left: 150.0,
@@ -76,14 +73,12 @@ fn draw_updates(updates: &[UpdateCourse], bound: &str) -> String {
             bars.push((1, free_s, piece.done_s));
             bars.push((2, free_s - piece.waits_s, free_s));
         }
-        timeline
-            .bars
-            .extend(bars.into_iter().map(|(lane, begin_s, end_s)| LaneBar {
-                lane,
-                from_s: from_s + begin_s,
-                to_s: from_s + end_s,
-                color: LANES[lane].1,
-            }));
+        timeline.bars.extend(bars.into_iter().map(|(lane, begin_s, end_s)| LaneBar {
+            lane,
+            from_s: from_s + begin_s,
+            to_s: from_s + end_s,
+            color: LANES[lane].1,
+        }));
         let since_ms = 1e3 * (from_s - first_s);
         timeline.ticks.push((from_s, format!("{since_ms:.2} ms")));
     }
@@ -149,10 +144,7 @@ mod tests {
         let updates: Vec<UpdateCourse> =
             serde_json::from_value(json!([update(0.0), update(0.01)]))?;
         let svg = draw_updates(&updates, "arithmetic");
-        assert!(
-            svg.contains("bound by arithmetic") && !svg.contains("NaN"),
-            "{svg}"
-        );
+        assert!(svg.contains("bound by arithmetic") && !svg.contains("NaN"), "{svg}");
         assert_eq!(svg.matches("<rect").count(), 7);
         assert!(!draw_updates(&[], "").contains("NaN"));
         Ok(())
@@ -161,10 +153,7 @@ mod tests {
     #[test]
     fn the_bound_of_an_update_is_its_longest_wait() {
         assert_eq!(find_bound(0.1, 0.2, 0.2, 0.5), "arithmetic");
-        assert_eq!(
-            find_bound(0.1, 0.6, 0.29, 0.01),
-            "the host's copies into pinned memory"
-        );
+        assert_eq!(find_bound(0.1, 0.6, 0.29, 0.01), "the host's copies into pinned memory");
         assert_eq!(find_bound(0.1, 0.3, 0.59, 0.01), "the link");
         assert_eq!(find_bound(0.9, 0.05, 0.04, 0.01), "calls of the driver");
     }

@@ -29,10 +29,7 @@ pub fn draw_figures(report: &Report) -> anyhow::Result<Vec<Figure>> {
     let [(dgemv, dgemv_name), (fft, fft_name)] = APPLICATIONS;
     Ok(vec![
         ("figure-1", draw_plots(&functions)),
-        (
-            "figure-2",
-            draw_plots(&plot_times(report, dgemv, dgemv_name)?),
-        ),
+        ("figure-2", draw_plots(&plot_times(report, dgemv, dgemv_name)?)),
         ("figure-3", draw_plots(&plot_times(report, fft, fft_name)?)),
     ])
 }
@@ -69,11 +66,7 @@ fn plot_functions(name: &str, kernel: &str, size: usize, row: &ReportRow) -> any
     let curves = models.ranks.iter().enumerate().map(|(rank, model)| {
         let speeds = model.points.iter().filter(|point| point.reps > 0);
         let speeds = speeds.map(|point| (point.d as f64, point.d as f64 * flops / point.t_s));
-        draw_curve(
-            format!("rank {rank}"),
-            color::of_series(rank),
-            speeds.collect(),
-        )
+        draw_curve(format!("rank {rank}"), color::of_series(rank), speeds.collect())
     });
     let points = models.ranks.iter().flat_map(|model| &model.points);
     let marks = points.filter(|point| point.reps > 0).map(|point| {
@@ -99,10 +92,7 @@ fn plot_times(report: &Report, kernel: &str, name: &str) -> anyhow::Result<[Plot
         predicted.push((*size as f64, find_result(row, "predicted_s")?.median));
     }
     let curves = vec![
-        Curve {
-            dashed: true,
-            ..draw_curve("predicted".to_owned(), color::BLUE, predicted)
-        },
+        Curve { dashed: true, ..draw_curve("predicted".to_owned(), color::BLUE, predicted) },
         draw_curve(
             "actual".to_owned(),
             color::VERMILION,

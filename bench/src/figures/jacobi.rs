@@ -111,22 +111,13 @@ pub fn draw_figures(report: &Report) -> anyhow::Result<Vec<Figure>> {
         ),
         (
             "figure-2-4bd",
-            draw_times(&[
-                ("2.4 (b)", find(CLIFF, LARGE, CONSTANT)?),
-                ("2.4 (d)", swinging),
-            ]),
+            draw_times(&[("2.4 (b)", find(CLIFF, LARGE, CONSTANT)?), ("2.4 (d)", swinging)]),
         ),
         ("figure-2-5", swinging.draw_swings()?),
         ("figure-2-6", draw_times(&[("2.6", balanced)])),
-        (
-            "figure-2-7",
-            balanced.draw_partial_models(Fit::PiecewiseSpeed)?,
-        ),
+        ("figure-2-7", balanced.draw_partial_models(Fit::PiecewiseSpeed)?),
         ("figure-4-3", by_npa.draw_partial_models(Fit::Akima)?),
-        (
-            "figure-A-4",
-            draw_times(&[("A.4", find(CLIFF, LARGE, BY_GPA)?)]),
-        ),
+        ("figure-A-4", draw_times(&[("A.4", find(CLIFF, LARGE, BY_GPA)?)])),
     ])
 }
 
@@ -140,16 +131,12 @@ fn draw_times(figures: &[(&str, &ShownRun)]) -> String {
 impl ShownRun {
     fn make_panel(&self, figure: &str) -> BarPanel {
         let groups = (1..).zip(&self.history).map(|(iteration, sweep)| {
-            let bars = sweep
-                .times_s
-                .iter()
-                .enumerate()
-                .map(|(series, &height)| Bar {
-                    series,
-                    height,
-                    low: height,
-                    high: height,
-                });
+            let bars = sweep.times_s.iter().enumerate().map(|(series, &height)| Bar {
+                series,
+                height,
+                low: height,
+                high: height,
+            });
             (iteration.to_string(), bars.collect())
         });
         BarPanel {
@@ -203,12 +190,10 @@ impl ShownRun {
             .context("iterations")?
             .iter()
             .flat_map(|sweep| sweep.rows.iter().zip(&sweep.times_s));
-        let marks = points
-            .filter(|(rows, _)| **rows > 0)
-            .map(|(&rows, &time_s)| {
-                let work = self.find_speed(rows as f64, 1.0);
-                Mark::of_speed(rows as f64, work, time_s, 0.0)
-            });
+        let marks = points.filter(|(rows, _)| **rows > 0).map(|(&rows, &time_s)| {
+            let work = self.find_speed(rows as f64, 1.0);
+            Mark::of_speed(rows as f64, work, time_s, 0.0)
+        });
         let rows = &self.history[index].rows;
         Ok(Plot {
             title: format!("iteration {}: {rows:?} rows", index + 1),
@@ -228,11 +213,7 @@ impl ShownRun {
                 .list_places()
                 .into_iter()
                 .map(|rows| (rows, self.find_speed(rows, model.time_s(rows))));
-            curves.push(draw_curve(
-                format!("node {}", node + 1),
-                color,
-                speeds.collect(),
-            ));
+            curves.push(draw_curve(format!("node {}", node + 1), color, speeds.collect()));
         }
         Ok(curves)
     }
@@ -243,12 +224,7 @@ impl ShownRun {
         for sweep in &self.history[..=index] {
             let (d, t_s) = (sweep.rows[node], sweep.times_s[node]);
             if d > 0 && points.iter().all(|point| point.d != d) {
-                points.push(Point {
-                    d,
-                    t_s,
-                    reps: 1,
-                    ci_s: 0.0,
-                });
+                points.push(Point { d, t_s, reps: 1, ci_s: 0.0 });
             }
         }
         points.sort_by_key(|point| point.d);
@@ -272,11 +248,7 @@ impl ShownRun {
             curves.push(Curve {
                 symbol: '.',
                 dashed: true,
-                ..draw_curve(
-                    format!("node {}, full model", node + 1),
-                    color,
-                    speeds.collect(),
-                )
+                ..draw_curve(format!("node {}, full model", node + 1), color, speeds.collect())
             });
         }
         Ok(curves)
@@ -290,11 +262,7 @@ impl ShownRun {
     /// Draws the line on which all sizes take the time of the iteration's slowest node.
     fn draw_line(&self, index: usize) -> Curve {
         let end = self.list_places().last().copied().unwrap_or(1.0);
-        let longest_s = self.history[index]
-            .times_s
-            .iter()
-            .copied()
-            .fold(0.0, f64::max);
+        let longest_s = self.history[index].times_s.iter().copied().fold(0.0, f64::max);
         Curve {
             name: "equal time".to_owned(),
             symbol: '/',
@@ -306,15 +274,8 @@ impl ShownRun {
 
     /// Returns even steps of rows, to the largest part.
     fn list_places(&self) -> Vec<f64> {
-        let end = self
-            .history
-            .iter()
-            .flat_map(|sweep| &sweep.rows)
-            .max()
-            .copied()
-            .unwrap_or(1) as f64;
-        (1..=PLACES)
-            .map(|i| end * f64::from(i) / f64::from(PLACES))
-            .collect()
+        let end =
+            self.history.iter().flat_map(|sweep| &sweep.rows).max().copied().unwrap_or(1) as f64;
+        (1..=PLACES).map(|i| end * f64::from(i) / f64::from(PLACES)).collect()
     }
 }

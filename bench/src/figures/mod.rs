@@ -97,13 +97,7 @@ fn mark_median(x: f64, median: MedianInterval) -> Mark {
 
 /// Makes a curve through points.
 fn draw_curve(name: String, color: &'static str, points: Vec<(f64, f64)>) -> Curve {
-    Curve {
-        name,
-        symbol: '*',
-        color,
-        points,
-        ..Curve::default()
-    }
+    Curve { name, symbol: '*', color, points, ..Curve::default() }
 }
 
 #[cfg(test)]
@@ -116,9 +110,7 @@ mod tests {
         let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("results");
         let all = ["hpopta", "thesis-3", "thesis-jacobi", "thesis-speedup"];
         let of_gpu = ["gpu-models", "gpu-updates"];
-        let of_gpu = of_gpu
-            .into_iter()
-            .filter(|name| results.join(name).exists());
+        let of_gpu = of_gpu.into_iter().filter(|name| results.join(name).exists());
         for name in all.into_iter().chain(of_gpu) {
             let folder = results.join(name);
             let figures = draw_figures(&folder)?;

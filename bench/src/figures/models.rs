@@ -35,9 +35,7 @@ struct KernelPoints {
 pub fn draw_figures(report: &Report) -> anyhow::Result<Vec<Figure>> {
     let row = |contender| {
         let rows = list_rows(report, contender);
-        rows.first()
-            .copied()
-            .with_context(|| format!("no {contender} was measured"))
+        rows.first().copied().with_context(|| format!("no {contender} was measured"))
     };
     let full: MeasuredModels = read_document(row("full")?)?;
     let growth: Growth = read_document(row("growth")?)?;
@@ -72,10 +70,8 @@ impl KernelPoints {
     fn draw_lines(&self) -> anyhow::Result<Vec<Plot>> {
         let few = choose_points(&self.points, FEW);
         let model = Fit::RawPiecewise.model(&few)?;
-        let curves = vec![
-            self.draw_model("partial".to_owned(), color::BLUE, &*model),
-            self.draw_full()?,
-        ];
+        let curves =
+            vec![self.draw_model("partial".to_owned(), color::BLUE, &*model), self.draw_full()?];
         let title = format!("{FEW} points of the full model, joined by lines");
         Ok(vec![self.make_plot(title, curves, &few)])
     }
@@ -83,9 +79,7 @@ impl KernelPoints {
     /// Figure 3.3: a cubic spline and an Akima spline through the same points.
     fn draw_splines(&self) -> anyhow::Result<Vec<Plot>> {
         let some = choose_points(&self.points, SOME);
-        let speeds = some
-            .iter()
-            .map(|point| (point.d as f64, to_gflops(point.speed())));
+        let speeds = some.iter().map(|point| (point.d as f64, to_gflops(point.speed())));
         let cubic = CubicSpline::through(speeds.collect());
         let places = self.list_places().into_iter();
         let cubic = draw_curve(
@@ -115,10 +109,7 @@ impl KernelPoints {
                 self.draw_full()?,
             ];
             let added = known[index].d;
-            let title = format!(
-                "({letter}) division {} adds a point at {added} units",
-                index + 1
-            );
+            let title = format!("({letter}) division {} adds a point at {added} units", index + 1);
             plots.push(self.make_plot(title, curves, known));
         }
         Ok(plots)
@@ -142,10 +133,7 @@ impl KernelPoints {
     fn draw_full(&self) -> anyhow::Result<Curve> {
         let model = Fit::RawPiecewise.model(&self.points)?;
         let curve = self.draw_model("full model".to_owned(), color::GREY, &*model);
-        Ok(Curve {
-            dashed: true,
-            ..curve
-        })
+        Ok(Curve { dashed: true, ..curve })
     }
 
     fn draw_model(&self, name: String, color: &'static str, model: &dyn SpeedModel) -> Curve {
@@ -180,10 +168,8 @@ fn to_gflops(units_per_s: f64) -> f64 {
 /// Returns some of the points, evenly from the first to the last.
 fn choose_points(points: &[Point], count: usize) -> Vec<Point> {
     let last = points.len() - 1;
-    let mut chosen: Vec<Point> = (0..count)
-        .map(|i| i * last / (count - 1).max(1))
-        .map(|place| points[place])
-        .collect();
+    let mut chosen: Vec<Point> =
+        (0..count).map(|i| i * last / (count - 1).max(1)).map(|place| points[place]).collect();
     chosen.dedup_by_key(|point| point.d);
     chosen
 }

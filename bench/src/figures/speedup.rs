@@ -63,16 +63,8 @@ mod tests {
 
     #[test]
     fn the_ends_of_inverse_ratios_change_places() {
-        let ratio = MedianInterval {
-            median: 2.0,
-            low: Some(1.0),
-            high: Some(4.0),
-            n: 7,
-        };
+        let ratio = MedianInterval { median: 2.0, low: Some(1.0), high: Some(4.0), n: 7 };
         let speedup = invert(ratio);
-        assert_eq!(
-            (speedup.low, speedup.median, speedup.high),
-            (Some(0.25), 0.5, Some(1.0))
-        );
+        assert_eq!((speedup.low, speedup.median, speedup.high), (Some(0.25), 0.5, Some(1.0)));
     }
 }

@@ -105,9 +105,7 @@ impl LinkSpeeds {
         let mut times_s: [Vec<f64>; 3] = Default::default();
         for _ in 0..REPETITIONS {
             let copies = time_pinned_copies(gpu, COLUMNS, pitch)?;
-            for (all, time_s) in times_s
-                .iter_mut()
-                .zip([copies.up_s, copies.down_s, copies.both_s])
+            for (all, time_s) in times_s.iter_mut().zip([copies.up_s, copies.down_s, copies.both_s])
             {
                 all.push(time_s);
             }
@@ -117,10 +115,6 @@ impl LinkSpeeds {
             times_s.sort_by(f64::total_cmp);
             gb / find_median(&times_s)
         });
-        Ok(Self {
-            up_gb_per_s: up,
-            down_gb_per_s: down,
-            both_gb_per_s: 2.0 * both,
-        })
+        Ok(Self { up_gb_per_s: up, down_gb_per_s: down, both_gb_per_s: 2.0 * both })
     }
 }

@@ -104,13 +104,9 @@ impl Recorder {
     /// # Errors
     /// If something else notes the events of this process.
     pub fn start() -> anyhow::Result<Self> {
-        let recorder = Self {
-            events: Arc::default(),
-        };
+        let recorder = Self { events: Arc::default() };
         let device = Targets::new().with_target("isochron_devices::cuda", Level::TRACE);
-        tracing_subscriber::registry()
-            .with(recorder.clone().with_filter(device))
-            .try_init()?;
+        tracing_subscriber::registry().with(recorder.clone().with_filter(device)).try_init()?;
         Ok(recorder)
     }
 
@@ -135,10 +131,7 @@ fn list_updates(events: &[SeenEvent]) -> Vec<UpdateCourse> {
     for SeenEvent { name, at, fields } in events.iter().copied() {
         if name == "update_begins" {
             let from_s = (at - *first.get_or_insert(at)).as_secs_f64();
-            let course = UpdateCourse {
-                from_s,
-                ..UpdateCourse::default()
-            };
+            let course = UpdateCourse { from_s, ..UpdateCourse::default() };
             open = fields.is_ahead.then_some((at, course));
             continue;
         }
@@ -202,15 +195,8 @@ mod tests {
             fields,
         };
         let none = EventFields::default();
-        let ahead = EventFields {
-            is_ahead: true,
-            ..none
-        };
-        let piece = EventFields {
-            waited_s: 0.001,
-            copied_s: 0.002,
-            ..none
-        };
+        let ahead = EventFields { is_ahead: true, ..none };
+        let piece = EventFields { waited_s: 0.001, copied_s: 0.002, ..none };
         let events = [
             event("piece_copied", 0, piece),
             event("update_begins", 1, none),
@@ -226,10 +212,7 @@ mod tests {
         let found = list_updates(&events);
         assert_eq!(found.len(), 1);
         let update = &found[0];
-        assert_eq!(
-            (update.from_s, update.queued_s, update.done_s),
-            (0.009, 0.001, 0.008)
-        );
+        assert_eq!((update.from_s, update.queued_s, update.done_s), (0.009, 0.001, 0.008));
         assert_eq!(update.pieces[0].done_s, 0.004);
         let times = CourseTimes::of(found);
         assert_eq!((times.copies_s[0], times.waits_s[0]), (0.002, 0.001));

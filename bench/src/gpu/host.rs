@@ -33,9 +33,7 @@ fn scrambled_number<T: Scalar>(at: usize) -> T {
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     bits ^= bits >> 31;
-    T::of(Complex64::from(
-        0.5 + (bits >> 11) as f64 / 2.0_f64.powi(54),
-    ))
+    T::of(Complex64::from(0.5 + (bits >> 11) as f64 / 2.0_f64.powi(54)))
 }
 
 #[cfg(test)]

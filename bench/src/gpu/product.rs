@@ -27,12 +27,7 @@ pub struct ProductArguments {
 
 /// Measures a product, after one that warms up.
 pub fn measure(arguments: &ProductArguments) -> anyhow::Result<TiledSpeeds> {
-    let &ProductArguments {
-        shape,
-        panel,
-        memory,
-        cores,
-    } = arguments;
+    let &ProductArguments { shape, panel, memory, cores } = arguments;
     let ProductShape { m, n, k } = shape;
     let panel = panel.get();
     let depth = Depth::of(panel, k.div_ceil(panel));

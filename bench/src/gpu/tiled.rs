@@ -66,11 +66,7 @@ impl PlannedJob {
             card,
             worker,
             memory,
-            tile: ProductShape {
-                m: tiles.rows,
-                n: tiles.cols,
-                k: tiles.step_k,
-            },
+            tile: ProductShape { m: tiles.rows, n: tiles.cols, k: tiles.step_k },
             gathered_k: tiles.gather_k.max(depth.k_max),
             updates_per_visit: plan.updates_per_visit,
         })
@@ -119,10 +115,7 @@ fn count_fewest(shape: ProductShape, memory: u64) -> SentElements {
     let [m, n, k] = [shape.m, shape.n, shape.k].map(|side| side as f64);
     let root = (memory as f64 / 8.0).sqrt();
     let panels = (2.0 * m * n * k / root).max(k * (m + n));
-    SentElements {
-        up: m * n + panels,
-        down: m * n,
-    }
+    SentElements { up: m * n + panels, down: m * n }
 }
 
 /// Counts what a product sends in tiles of C: in each visit all of them, with panels of their own.
@@ -131,10 +124,7 @@ fn count_tiled(shape: ProductShape, tile: ProductShape, gathered_k: usize) -> Se
     let [across, down, visits] =
         [(n, tile.n), (m, tile.m), (k, gathered_k)].map(|(side, part)| (side / part as f64).ceil());
     let c = visits * m * n;
-    SentElements {
-        up: c + k * (m * across + n * down),
-        down: c,
-    }
+    SentElements { up: c + k * (m * across + n * down), down: c }
 }
 
 impl LinkSpeeds {
@@ -151,20 +141,12 @@ mod tests {
     use super::*;
 
     fn shape(k: usize) -> ProductShape {
-        ProductShape {
-            m: 1000,
-            n: 1000,
-            k,
-        }
+        ProductShape { m: 1000, n: 1000, k }
     }
 
     #[test]
     fn the_link_bounds_by_what_goes_up_or_comes_down() {
-        let link = LinkSpeeds {
-            up_gb_per_s: 10.0,
-            down_gb_per_s: 1.0,
-            both_gb_per_s: 11.0,
-        };
+        let link = LinkSpeeds { up_gb_per_s: 10.0, down_gb_per_s: 1.0, both_gb_per_s: 11.0 };
         // 8 MB back at 1 GB/s take longer than 8 MB and thin panels at ten times that.
         let thin = link.bound(shape(10), &count_fewest(shape(10), 8_000_000));
         assert!((thin - 0.02 / 0.008).abs() < 1e-9, "{thin}");
@@ -176,11 +158,7 @@ mod tests {
 
     #[test]
     fn every_visit_sends_c_and_every_tile_its_panels() {
-        let tile = ProductShape {
-            m: 500,
-            n: 400,
-            k: 8,
-        };
+        let tile = ProductShape { m: 500, n: 400, k: 8 };
         let sent = count_tiled(shape(100), tile, 60);
         assert_eq!((sent.up, sent.down), (2e6 + 5e5, 2e6));
     }

@@ -56,10 +56,7 @@ pub fn measure(arguments: &XtArguments) -> anyhow::Result<XtTime> {
             "{bytes} more bytes would be pinned, and {available} are available"
         );
         let context = BoundContext::new(&card.info)?;
-        let [a, b] = [
-            PinnedVec::copy_of(&context, &a)?,
-            PinnedVec::copy_of(&context, &b)?,
-        ];
+        let [a, b] = [PinnedVec::copy_of(&context, &a)?, PinnedVec::copy_of(&context, &b)?];
         let mut c = PinnedVec::copy_of(&context, &c)?;
         run(a.as_slice(), b.as_slice(), c.as_mut_slice())?;
         run(a.as_slice(), b.as_slice(), c.as_mut_slice())?
@@ -67,9 +64,5 @@ pub fn measure(arguments: &XtArguments) -> anyhow::Result<XtTime> {
         run(&a, &b, &mut c)?;
         run(&a, &b, &mut c)?
     };
-    Ok(XtTime {
-        gpu: card.info.name,
-        time_s,
-        gflops: arguments.shape.flop() / time_s / 1e9,
-    })
+    Ok(XtTime { gpu: card.info.name, time_s, gflops: arguments.shape.flop() / time_s / 1e9 })
 }

@@ -34,14 +34,9 @@ impl LearningContender {
         };
         match self {
             // Without a number of steps no measurement is too dear.
-            Self::Paper => balance_before(
-                run,
-                BalanceConfig {
-                    start: BalanceStart::Even,
-                    steps: 0,
-                    ..config
-                },
-            ),
+            Self::Paper => {
+                balance_before(run, BalanceConfig { start: BalanceStart::Even, steps: 0, ..config })
+            }
             Self::Fpm => balance_before(run, config),
             Self::Adaptive => learn_in_run(run, tuning),
         }

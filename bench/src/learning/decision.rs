@@ -21,11 +21,7 @@ const STEPS: u64 = 150;
 pub fn time_decisions(nodes: usize) -> anyhow::Result<Vec<f64>> {
     let cluster = KnownCluster::draw(Setting::LongStartUp, nodes * DEVICES, 0);
     let mut noise = NodeNoise::new(nodes * DEVICES, 1);
-    let mut placer = Placer {
-        side: cluster.side,
-        devices: DEVICES,
-        held: None,
-    };
+    let mut placer = Placer { side: cluster.side, devices: DEVICES, held: None };
     let total = cluster.side * cluster.side;
     let parts = make_parts(nodes * DEVICES, DEVICES);
     let mut learner = Adaptive::new(Tuning::default(), total, STEPS, parts)?;
@@ -50,12 +46,7 @@ pub fn time_decisions(nodes: usize) -> anyhow::Result<Vec<f64>> {
         noise.begin_burst();
         for _ in 0..count {
             let times_s = noise.blur(&cluster.times_s(&units));
-            learner.observe(&Observed::undisturbed(
-                is_measurement,
-                burst,
-                &units,
-                &times_s,
-            ))?;
+            learner.observe(&Observed::undisturbed(is_measurement, burst, &units, &times_s))?;
         }
     }
     Ok(decisions_s)

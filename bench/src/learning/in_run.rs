@@ -26,10 +26,8 @@ impl Placer {
     /// # Panics
     /// If these are no units for all blocks.
     pub fn lay_out(&self, units: &[u64]) -> Layout {
-        let areas: Vec<f64> = units
-            .chunks(self.devices)
-            .map(|node| node.iter().sum::<u64>() as f64)
-            .collect();
+        let areas: Vec<f64> =
+            units.chunks(self.devices).map(|node| node.iter().sum::<u64>() as f64).collect();
         let columns = self.held.as_ref().and_then(Layout::columns);
         columns
             .and_then(|columns| br_in(&columns, &areas, self.side, self.side).ok())
@@ -70,10 +68,7 @@ fn share_area(area: u64, units: &[u64]) -> Vec<u64> {
 pub fn make_parts(parts: usize, devices: usize) -> Vec<AdaptivePart> {
     (0..parts)
         .map(|part| part / devices)
-        .map(|node| AdaptivePart {
-            node,
-            ..AdaptivePart::default()
-        })
+        .map(|node| AdaptivePart { node, ..AdaptivePart::default() })
         .collect()
 }
 
@@ -84,11 +79,7 @@ pub fn make_parts(parts: usize, devices: usize) -> Vec<AdaptivePart> {
 pub fn learn_in_run(run: &mut SimulatedRun<'_>, tuning: Tuning) -> anyhow::Result<()> {
     let (side, parts) = (run.side(), make_parts(run.n_nodes(), 1));
     let mut learner = Adaptive::new(tuning, side * side, run.steps_left(), parts)?;
-    let mut placer = Placer {
-        side,
-        devices: 1,
-        held: None,
-    };
+    let mut placer = Placer { side, devices: 1, held: None };
     let (mut burst, mut in_burst) = (0, 0);
     loop {
         let request = learner.request_next(|units| placer.propose(units))?;

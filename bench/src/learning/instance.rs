@@ -85,24 +85,14 @@ impl KnownNode {
         let is_affected = random.uniform(0.0, 1.0) < AFFECTED;
         let (part, other) = (random.uniform(0.0, 1.0), random.uniform(0.0, 1.0));
         match setting {
-            Setting::StartUp if is_affected => Self {
-                fixed: 0.1 * part * share,
-                ..straight
-            },
-            Setting::LongStartUp if is_affected => Self {
-                fixed: 2.0 * part * share,
-                ..straight
-            },
-            Setting::Saturating => Self {
-                half: part * share,
-                floor: 0.1 + 0.4 * other,
-                ..straight
-            },
-            Setting::Cliff if is_affected => Self {
-                memory: (0.3 + 1.2 * part) * share,
-                steeper: 3.0 + 25.0 * other,
-                ..straight
-            },
+            Setting::StartUp if is_affected => Self { fixed: 0.1 * part * share, ..straight },
+            Setting::LongStartUp if is_affected => Self { fixed: 2.0 * part * share, ..straight },
+            Setting::Saturating => {
+                Self { half: part * share, floor: 0.1 + 0.4 * other, ..straight }
+            }
+            Setting::Cliff if is_affected => {
+                Self { memory: (0.3 + 1.2 * part) * share, steeper: 3.0 + 25.0 * other, ..straight }
+            }
             _ => straight,
         }
     }
@@ -161,16 +151,10 @@ impl KnownCluster {
         let share = side * side / n_nodes as f64;
         let mut random = SplitMix::new((n_nodes as u64) << 32 | number);
         Self {
-            nodes: (0..n_nodes)
-                .map(|_| KnownNode::draw(setting, share, &mut random))
-                .collect(),
+            nodes: (0..n_nodes).map(|_| KnownNode::draw(setting, share, &mut random)).collect(),
             side: side as u64,
             cold: if setting == Setting::Cold { COLD } else { 1.0 },
-            disturbed: if setting == Setting::Disturbed {
-                DISTURBED
-            } else {
-                0.0
-            },
+            disturbed: if setting == Setting::Disturbed { DISTURBED } else { 0.0 },
         }
     }
 
@@ -181,11 +165,7 @@ impl KnownCluster {
 
     /// Returns the true seconds of a step of each node.
     pub fn times_s(&self, blocks: &[u64]) -> Vec<f64> {
-        self.nodes
-            .iter()
-            .zip(blocks)
-            .map(|(node, &d)| node.time_s(d as f64))
-            .collect()
+        self.nodes.iter().zip(blocks).map(|(node, &d)| node.time_s(d as f64)).collect()
     }
 
     /// Returns the seconds of a step that no division undercuts: the least time within which the nodes complete all
@@ -194,11 +174,7 @@ impl KnownCluster {
         let all = (self.side * self.side) as f64;
         let alone_s = self.nodes.iter().map(|node| node.time_s(all));
         bisect(0.0, alone_s.fold(f64::INFINITY, f64::min), |t_s| {
-            self.nodes
-                .iter()
-                .map(|node| node.blocks_within(t_s))
-                .sum::<f64>()
-                < all
+            self.nodes.iter().map(|node| node.blocks_within(t_s)).sum::<f64>() < all
         })
     }
 }
@@ -211,10 +187,7 @@ mod tests {
 
     /// Returns the seconds of the slowest node when the blocks are divided by chance.
     fn divide_by_chance(cluster: &KnownCluster, random: &mut SplitMix) -> f64 {
-        let weights = cluster
-            .nodes
-            .iter()
-            .map(|_| random.uniform(0.0, 1.0).powi(3));
+        let weights = cluster.nodes.iter().map(|_| random.uniform(0.0, 1.0).powi(3));
         let weights: Vec<f64> = weights.collect();
         let all = (cluster.side * cluster.side) as f64 / weights.iter().sum::<f64>();
         let times_s =
@@ -233,10 +206,7 @@ mod tests {
                 assert!(found_s.fold(f64::INFINITY, f64::min) >= ideal_s * (1.0 - 1e-9));
                 let all = (cluster.side * cluster.side) as f64;
                 let shares = cluster.nodes.iter().map(|node| node.blocks_within(ideal_s));
-                assert!(
-                    (shares.sum::<f64>() / all - 1.0).abs() < 1e-9,
-                    "{setting:?} {number}"
-                );
+                assert!((shares.sum::<f64>() / all - 1.0).abs() < 1e-9, "{setting:?} {number}");
             }
         }
     }
@@ -251,12 +221,7 @@ mod tests {
             memory: f64::INFINITY,
             steeper: 0.0,
         });
-        let cluster = KnownCluster {
-            nodes: vec![fast, slow],
-            side: 10,
-            disturbed: 0.0,
-            cold: 1.0,
-        };
+        let cluster = KnownCluster { nodes: vec![fast, slow], side: 10, disturbed: 0.0, cold: 1.0 };
         assert!((cluster.ideal_s() - 1.0).abs() < 1e-12);
     }
 

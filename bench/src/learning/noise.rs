@@ -22,10 +22,7 @@ pub struct NodeNoise {
 impl NodeNoise {
     /// Starts the noise of `n_nodes` nodes, the same one for a seed.
     pub fn new(n_nodes: usize, seed: u64) -> Self {
-        let mut noise = Self {
-            random: SplitMix::new(seed),
-            drifts: vec![1.0; n_nodes],
-        };
+        let mut noise = Self { random: SplitMix::new(seed), drifts: vec![1.0; n_nodes] };
         noise.begin_burst();
         noise
     }
@@ -143,10 +140,7 @@ mod tests {
             means.add(mean);
         }
         let of_repetition = (within / f64::from(bursts * (reps - 1))).sqrt();
-        assert!(
-            (of_repetition / OF_REPETITION - 1.0).abs() < 0.05,
-            "{of_repetition}"
-        );
+        assert!((of_repetition / OF_REPETITION - 1.0).abs() < 0.05, "{of_repetition}");
         let spread = means.squares / f64::from(bursts) - (means.sum_s / f64::from(bursts)).powi(2);
         let expected = OF_BURST.powi(2) + OF_REPETITION.powi(2) / f64::from(reps);
         assert!((spread / expected - 1.0).abs() < 0.1, "{spread} {expected}");

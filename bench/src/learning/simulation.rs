@@ -17,10 +17,7 @@ const BURST: [f64; 2] = [8.0, 24.0];
 const MEASUREMENT_SHARE: f64 = 0.035;
 
 /// Links of 1 Gbit/s.
-pub const LINKS: Links = Links {
-    latency_s: 100e-6,
-    bytes_per_s: 117e6,
-};
+pub const LINKS: Links = Links { latency_s: 100e-6, bytes_per_s: 117e6 };
 
 /// A simulated run: `steps` steps on a made-up cluster.
 ///
@@ -109,11 +106,8 @@ impl<'a> SimulatedRun<'a> {
             for (times, t_s) in times.iter_mut().zip(self.noise.blur(&true_s)) {
                 times.add(t_s);
             }
-            let found: Vec<Sample> = times
-                .iter()
-                .zip(blocks)
-                .map(|(times, &d)| times.summarize(d))
-                .collect();
+            let found: Vec<Sample> =
+                times.iter().zip(blocks).map(|(times, &d)| times.summarize(d)).collect();
             let mut nodes = found.iter().zip(&most_reps);
             if nodes.all(|(found, &most)| is_enough(found, most)) {
                 return found;
@@ -156,9 +150,7 @@ impl<'a> SimulatedRun<'a> {
     /// Without a layout, and after the last step.
     pub fn step(&mut self) -> Vec<Sample> {
         assert!(self.done < self.steps, "the run is over");
-        let Some((layout, true_s)) = &self.place else {
-            panic!("a step needs a layout")
-        };
+        let Some((layout, true_s)) = &self.place else { panic!("a step needs a layout") };
         let is_first = std::mem::take(&mut self.is_placed);
         if self.done == self.burst_end {
             self.noise.begin_burst();
@@ -172,8 +164,7 @@ impl<'a> SimulatedRun<'a> {
                 *shown_s *= self.noise.draw([1.0, self.cluster.cold]);
             }
         }
-        self.noise
-            .sample(&layout.areas(), &shown_s, self.cluster.disturbed)
+        self.noise.sample(&layout.areas(), &shown_s, self.cluster.disturbed)
     }
 
     /// Runs all steps that are left.
@@ -181,9 +172,7 @@ impl<'a> SimulatedRun<'a> {
     /// # Panics
     /// Without a layout.
     pub fn finish(&mut self) {
-        let Some((_, true_s)) = &self.place else {
-            panic!("a step needs a layout")
-        };
+        let Some((_, true_s)) = &self.place else { panic!("a step needs a layout") };
         self.cost.running_s += self.steps_left() as f64 * find_longest(true_s);
         self.done = self.steps;
     }
@@ -229,14 +218,8 @@ fn count_shared(rects: &[Rect], others: &[Rect]) -> Vec<Traffic> {
             .take_while(|(_, other)| other.col < rect.col + rect.cols)
             .filter(|(other, _)| *other != node)
         {
-            let rows = overlap(
-                rect.row..rect.row + rect.rows,
-                other.row..other.row + other.rows,
-            );
-            let cols = overlap(
-                rect.col..rect.col + rect.cols,
-                other.col..other.col + other.cols,
-            );
+            let rows = overlap(rect.row..rect.row + rect.rows, other.row..other.row + other.rows);
+            let cols = overlap(rect.col..rect.col + rect.cols, other.col..other.col + other.cols);
             if rows * cols > 0 {
                 traffic.elements += (rows * cols) as f64 * BLOCK * BLOCK;
                 traffic.messages += 1.0;

@@ -57,11 +57,8 @@ impl Variation {
             .pointer_mut(&self.number)
             .with_context(|| format!("{} has no number {}", self.group, self.number))?;
         let value = number.as_f64().context("it is no number")? * self.factor;
-        *number = if number.is_u64() {
-            Value::from(value.round() as u64)
-        } else {
-            Value::from(value)
-        };
+        *number =
+            if number.is_u64() { Value::from(value.round() as u64) } else { Value::from(value) };
         *group = serde_json::from_value(numbers)?;
         Ok(())
     }

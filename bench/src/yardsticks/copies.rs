@@ -79,10 +79,8 @@ impl Blocks {
         let offset = usize::from(to_host) * self.rows * self.pitch;
         let host = self.pinned.start.as_ptr().wrapping_add(offset);
         let device = self.device.address + offset as CUdeviceptr;
-        let (host_type, device_type) = (
-            CUmemorytype::CU_MEMORYTYPE_HOST,
-            CUmemorytype::CU_MEMORYTYPE_DEVICE,
-        );
+        let (host_type, device_type) =
+            (CUmemorytype::CU_MEMORYTYPE_HOST, CUmemorytype::CU_MEMORYTYPE_DEVICE);
         CUDA_MEMCPY2D {
             srcXInBytes: 0,
             srcY: 0,
@@ -116,10 +114,7 @@ impl DeviceBytes {
         // SAFETY: the context is current; one address is written.
         let code = unsafe { (context.driver.allocate)(&mut address, bytes) };
         check("cuMemAlloc_v2", code)?;
-        Ok(Self {
-            address,
-            context: Rc::clone(context),
-        })
+        Ok(Self { address, context: Rc::clone(context) })
     }
 }
 
@@ -142,10 +137,7 @@ impl CopyStream {
         // SAFETY: the context is current; one handle is written.
         let code = unsafe { (context.driver.create_stream)(&mut handle, NON_BLOCKING) };
         check("cuStreamCreate", code)?;
-        Ok(Self {
-            handle,
-            context: Rc::clone(context),
-        })
+        Ok(Self { handle, context: Rc::clone(context) })
     }
 
     fn copy(&self, copy: &CUDA_MEMCPY2D) -> anyhow::Result<()> {

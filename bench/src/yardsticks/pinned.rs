@@ -46,11 +46,7 @@ impl BoundContext {
             unsafe { (driver.release)(device) };
             return Err(error);
         }
-        Ok(Rc::new(Self {
-            driver,
-            device,
-            _thread: PhantomData,
-        }))
+        Ok(Rc::new(Self { driver, device, _thread: PhantomData }))
     }
 }
 
@@ -104,9 +100,8 @@ impl PinnedVec {
     /// A lack of such memory.
     pub fn copy_of(context: &Rc<BoundContext>, values: &[f64]) -> anyhow::Result<Self> {
         let len = values.len();
-        let memory = (len > 0)
-            .then(|| PinnedBytes::new(context, size_of_val(values)))
-            .transpose()?;
+        let memory =
+            (len > 0).then(|| PinnedBytes::new(context, size_of_val(values))).transpose()?;
         let pinned = Self { memory, len };
         // SAFETY: the memory is as large as `values`, aligned for all types, and has no other user.
         unsafe { std::ptr::copy_nonoverlapping(values.as_ptr(), pinned.start(), len) };
@@ -115,9 +110,7 @@ impl PinnedVec {
 
     fn start(&self) -> *mut f64 {
         let memory = self.memory.as_ref();
-        memory
-            .map_or(NonNull::dangling(), |memory| memory.start.cast())
-            .as_ptr()
+        memory.map_or(NonNull::dangling(), |memory| memory.start.cast()).as_ptr()
     }
 
     /// Returns the numbers.

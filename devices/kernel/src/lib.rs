@@ -127,11 +127,7 @@ impl Interrupt {
     /// # Errors
     /// [`KernelError::Interrupted`] if the run should stop.
     pub fn check(&self) -> Result<(), KernelError> {
-        if self.is_set() {
-            Err(KernelError::Interrupted)
-        } else {
-            Ok(())
-        }
+        if self.is_set() { Err(KernelError::Interrupted) } else { Ok(()) }
     }
 
     /// Returns the address of the flag, for a foreign function: 0 means go on.

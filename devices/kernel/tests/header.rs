@@ -17,10 +17,8 @@ fn the_generated_header_is_the_committed_one() {
     let folder = package();
     let config =
         cbindgen::Config::from_file(folder.join("cbindgen.toml")).expect("a configuration");
-    let bindings = cbindgen::Builder::new()
-        .with_config(config)
-        .with_src(folder.join("src/abi.rs"))
-        .generate();
+    let bindings =
+        cbindgen::Builder::new().with_config(config).with_src(folder.join("src/abi.rs")).generate();
     let mut made = Vec::new();
     bindings.expect("a header").write(&mut made);
     let made = String::from_utf8(made).expect("text");

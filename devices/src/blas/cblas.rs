@@ -130,10 +130,7 @@ impl CblasLibrary {
         if let Some(library) = known.get(&(file.to_owned(), threads)) {
             return Ok(library.clone());
         }
-        let blame = |reason| DeviceError::Blas {
-            library: file.to_owned(),
-            reason,
-        };
+        let blame = |reason| DeviceError::Blas { library: file.to_owned(), reason };
         if let Some(path) = find_file(file) {
             check_kind(&path).map_err(blame)?;
         }
@@ -187,11 +184,7 @@ fn load_on_one_unit(file: &str, make: Make) -> Result<Result<CblasLibrary, Strin
 /// Loads a library for the rest of the process.
 fn load_library(file: &str, make: Make, threads: c_int) -> Result<CblasLibrary, String> {
     let may_share = make == Make::Mkl || OWNS_LIBRARIES.load(Ordering::Relaxed);
-    let opened = if may_share {
-        open_shared(file)?
-    } else {
-        open_copy(file)?
-    };
+    let opened = if may_share { open_shared(file)? } else { open_copy(file)? };
     let raw = RawLibrary { opened };
     let prepared = raw.prepare_library(file, threads)?;
     std::mem::forget(raw);
@@ -255,9 +248,7 @@ impl Blas for CblasLibrary {
 
     fn reserve(&self, threads: usize) -> Result<ReservedThreads, DeviceError> {
         match &self.buffers {
-            Some(buffers) => Ok(ReservedThreads::holding(
-                buffers.reserve(threads, &self.name)?,
-            )),
+            Some(buffers) => Ok(ReservedThreads::holding(buffers.reserve(threads, &self.name)?)),
             None => check_packing(threads)
                 .map(|()| ReservedThreads::default())
                 .map_err(|bytes| DeviceError::refused_library(&self.name, bytes)),
@@ -404,8 +395,7 @@ impl RawLibrary {
                 }
             }
             let missing = || "it has no function MKL_Set_Num_Threads_Local".to_owned();
-            self.find_symbol("MKL_Set_Num_Threads_Local")
-                .ok_or_else(missing)
+            self.find_symbol("MKL_Set_Num_Threads_Local").ok_or_else(missing)
         }
     }
 
@@ -419,10 +409,7 @@ impl RawLibrary {
             }
         }
         let text = CStr::from_bytes_until_nul(&buffer);
-        let text = text.map_or_else(
-            |_| String::new(),
-            |text| text.to_string_lossy().into_owned(),
-        );
+        let text = text.map_or_else(|_| String::new(), |text| text.to_string_lossy().into_owned());
         mkl_product(&text)
     }
 
@@ -458,11 +445,7 @@ impl RawLibrary {
                 let config = self.read_text(&format!("{prefix}openblas_get_config"));
                 let free = format!("{prefix}blas_memory_free");
                 let give_back = self.find_symbol::<GivesBufferBack>(&free)?;
-                Some(Arc::new(Buffers::new(
-                    take,
-                    give_back,
-                    count_buffers(&config),
-                )))
+                Some(Arc::new(Buffers::new(take, give_back, count_buffers(&config))))
             }
         })
     }
@@ -514,8 +497,7 @@ impl RawLibrary {
     unsafe fn read_text(&self, name: &str) -> String {
         // SAFETY: the caller's obligation, passed on.
         unsafe {
-            self.find_symbol::<GivesText>(name)
-                .map_or_else(String::new, |get| owned_text(get()))
+            self.find_symbol::<GivesText>(name).map_or_else(String::new, |get| owned_text(get()))
         }
     }
 }
@@ -551,18 +533,14 @@ unsafe fn owned_text(text: *const c_char) -> String {
         return String::new();
     }
     // SAFETY: not null, and zero-terminated as the caller guarantees.
-    unsafe { CStr::from_ptr(text) }
-        .to_string_lossy()
-        .into_owned()
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
 /// Returns the number of buffers that OpenBLAS has by its configuration: two for each thread, and no fewer than 50.
 fn count_buffers(config: &str) -> usize {
     let words = config.split_whitespace();
     let mut threads = words.filter_map(|word| word.strip_prefix("MAX_THREADS=")?.parse().ok());
-    threads
-        .next()
-        .map_or(usize::MAX, |threads: usize| (2 * threads).max(50))
+    threads.next().map_or(usize::MAX, |threads: usize| (2 * threads).max(50))
 }
 
 /// Returns `OpenBLAS 0.3.21` for `OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH …`.
@@ -596,16 +574,11 @@ mod tests {
 
     #[test]
     fn product_names_are_short() {
-        assert_eq!(
-            openblas_product("OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH"),
-            "OpenBLAS 0.3.21"
-        );
+        assert_eq!(openblas_product("OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH"), "OpenBLAS 0.3.21");
         assert_eq!(openblas_product(""), "OpenBLAS");
-        for (config, buffers) in [
-            ("0.3.21 MAX_THREADS=64", 128),
-            ("MAX_THREADS=2 X", 50),
-            ("", usize::MAX),
-        ] {
+        for (config, buffers) in
+            [("0.3.21 MAX_THREADS=64", 128), ("MAX_THREADS=2 X", 50), ("", usize::MAX)]
+        {
             assert_eq!(count_buffers(config), buffers, "{config}");
         }
         assert_eq!(
@@ -620,9 +593,6 @@ mod tests {
     #[test]
     fn a_library_without_dgemm_is_refused() {
         let error = CblasLibrary::open("libm.so.6").unwrap_err().to_string();
-        assert!(
-            error.contains("libm.so.6") && error.contains("cblas_dgemm"),
-            "{error}"
-        );
+        assert!(error.contains("libm.so.6") && error.contains("cblas_dgemm"), "{error}");
     }
 }

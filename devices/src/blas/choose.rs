@@ -10,12 +10,7 @@ use strum::Display;
 /// Environment variable that replaces [`BlasChoice::Auto`]; it takes the same words.
 const BLAS_VARIABLE: &str = "ISOCHRON_BLAS";
 
-const MKL: &[&str] = &[
-    "libmkl_rt.so.3",
-    "libmkl_rt.so.2",
-    "libmkl_rt.so.1",
-    "libmkl_rt.so",
-];
+const MKL: &[&str] = &["libmkl_rt.so.3", "libmkl_rt.so.2", "libmkl_rt.so.1", "libmkl_rt.so"];
 const OPENBLAS: &[&str] = &["libopenblas.so.0", "libscipy_openblas.so"];
 const BLIS: &[&str] = &["libblis.so.4"];
 
@@ -122,9 +117,9 @@ fn find_with(
     threads: usize,
 ) -> Result<FoundBlas, DeviceError> {
     let choice = match (choice, variable) {
-        (BlasChoice::Auto | BlasChoice::AutoAs(_), Some(text)) if !text.is_empty() => text
-            .parse()
-            .map_err(|_| DeviceError::UnknownBlas(format!("{BLAS_VARIABLE}={text}")))?,
+        (BlasChoice::Auto | BlasChoice::AutoAs(_), Some(text)) if !text.is_empty() => {
+            text.parse().map_err(|_| DeviceError::UnknownBlas(format!("{BLAS_VARIABLE}={text}")))?
+        }
         _ => choice.clone(),
     };
     let named = match &choice {
@@ -198,10 +193,7 @@ fn open_first(names: &[&str], threads: usize) -> Result<Arc<dyn Blas>, DeviceErr
             *reason = format!("{name}: {reason}");
         }
     }
-    Err(DeviceError::Blas {
-        library: names.join(", "),
-        reason: reasons.join("; "),
-    })
+    Err(DeviceError::Blas { library: names.join(", "), reason: reasons.join("; ") })
 }
 
 fn open_checked(file: &str, threads: usize) -> Result<Arc<dyn Blas>, DeviceError> {
@@ -229,11 +221,7 @@ fn is_exact<T: Scalar>(blas: &dyn Blas) -> bool {
     const M: usize = 37;
     const N: usize = 19;
     const K: usize = 65;
-    let (a, b, mut c) = (
-        trial_matrix::<T>(M, K),
-        trial_matrix(K, N),
-        trial_matrix(M, N),
-    );
+    let (a, b, mut c) = (trial_matrix::<T>(M, K), trial_matrix(K, N), trial_matrix(M, N));
     let alpha = T::of(Complex64::new(2.0, 1.0));
     T::select_gemm(blas).gemm(
         alpha,
@@ -243,18 +231,15 @@ fn is_exact<T: Scalar>(blas: &dyn Blas) -> bool {
     );
     (0..M * N).all(|at| {
         let (i, j) = (at % M, at / M);
-        let product = (0..K).fold(T::ZERO, |sum, p| {
-            sum + trial_element::<T>(i, p) * trial_element(p, j)
-        });
+        let product =
+            (0..K).fold(T::ZERO, |sum, p| sum + trial_element::<T>(i, p) * trial_element(p, j));
         c[at] == trial_element::<T>(i, j) + alpha * product
     })
 }
 
 /// Makes the `rows × cols` matrix of small integers that [`is_exact`] multiplies.
 fn trial_matrix<T: Scalar>(rows: usize, cols: usize) -> Vec<T> {
-    (0..rows * cols)
-        .map(|at| trial_element(at % rows, at / rows))
-        .collect()
+    (0..rows * cols).map(|at| trial_element(at % rows, at / rows)).collect()
 }
 
 fn trial_element<T: Scalar>(i: usize, j: usize) -> T {
@@ -281,10 +266,7 @@ mod tests {
             assert_eq!(word.parse::<BlasChoice>().unwrap().to_string(), word);
         }
         let error = "atlas".parse::<BlasChoice>().unwrap_err().to_string();
-        assert!(
-            error.contains("`atlas`") && error.contains("auto"),
-            "{error}"
-        );
+        assert!(error.contains("`atlas`") && error.contains("auto"), "{error}");
     }
 
     #[test]
@@ -307,11 +289,7 @@ mod tests {
         let message = open_first(&["libnowhere.so", "libm.so.6"], 1)
             .err()
             .map_or_else(String::new, |error| error.to_string());
-        for part in [
-            "libnowhere.so: cannot open",
-            "; libm.so.6: it",
-            "cblas_dgemm",
-        ] {
+        for part in ["libnowhere.so: cannot open", "; libm.so.6: it", "cblas_dgemm"] {
             assert!(message.contains(part), "{part}: {message}");
         }
     }
@@ -323,11 +301,7 @@ mod tests {
         assert_eq!(auto.name(), embedded);
         assert!(choose_with(&BlasChoice::Auto, Some("/nowhere/x.so")).is_err());
         let unknown = choose_with(&BlasChoice::Auto, Some("quick")).unwrap_err();
-        assert!(
-            unknown
-                .to_string()
-                .starts_with("`ISOCHRON_BLAS=quick` is not a BLAS")
-        );
+        assert!(unknown.to_string().starts_with("`ISOCHRON_BLAS=quick` is not a BLAS"));
         let named = choose_with(&BlasChoice::Embedded, Some("/nowhere/x.so")).unwrap();
         assert_eq!(named.name(), embedded);
     }
@@ -413,12 +387,7 @@ mod tests {
         for blas in available_blas() {
             for (x, y) in product::<T>(blas.as_ref()).iter().zip(&reference) {
                 let error = (x.value() - y.value()).norm();
-                assert!(
-                    error <= bound,
-                    "{} {}: {x:?} and {y:?}",
-                    blas.name(),
-                    T::TYPE
-                );
+                assert!(error <= bound, "{} {}: {x:?} and {y:?}", blas.name(), T::TYPE);
             }
         }
     }

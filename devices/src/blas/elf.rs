@@ -12,9 +12,8 @@ pub(super) fn find_file(file: &str) -> Option<PathBuf> {
         return Some(PathBuf::from(file)).filter(|path| path.exists());
     }
     let folders = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-    let set: Vec<PathBuf> = std::env::split_paths(&folders)
-        .map(|folder| folder.join(file))
-        .collect();
+    let set: Vec<PathBuf> =
+        std::env::split_paths(&folders).map(|folder| folder.join(file)).collect();
     let cache = std::fs::read("/etc/ld.so.cache").unwrap_or_default();
     let cached = cache
         .split(|&byte| byte == 0)
@@ -24,10 +23,7 @@ pub(super) fn find_file(file: &str) -> Option<PathBuf> {
         .filter(|path| path.file_name().is_some_and(|name| name == file));
     let own =
         ["/lib64", "/usr/lib64", "/lib", "/usr/lib"].map(|folder| Path::new(folder).join(file));
-    set.into_iter()
-        .chain(cached)
-        .chain(own)
-        .find(|path| is_for_this_machine(path))
+    set.into_iter().chain(cached).chain(own).find(|path| is_for_this_machine(path))
 }
 
 /// Returns the file of this name in a folder, if it is there.
@@ -45,9 +41,7 @@ fn is_for_this_machine(path: &Path) -> bool {
 fn read_machine(path: &Path) -> Option<[u8; 3]> {
     let mut header = [0; 20];
     File::open(path).ok()?.read_exact(&mut header).ok()?;
-    header
-        .starts_with(b"\x7fELF")
-        .then(|| [header[4], header[18], header[19]])
+    header.starts_with(b"\x7fELF").then(|| [header[4], header[18], header[19]])
 }
 
 /// A segment of an ELF file: its kind, its first byte in the file, and its address in memory.
@@ -86,14 +80,9 @@ impl LinkTables {
             .collect();
         let find = |wanted| entries.iter().find(|[tag, _]| *tag == wanted);
         let (&[_, address], &[_, bytes]) = (find(strings)?, find(size)?);
-        let place = segments
-            .iter()
-            .filter(|segment| segment.kind == load)
-            .find(|segment| {
-                address
-                    .checked_sub(segment.address)
-                    .is_some_and(|offset| offset < segment.bytes)
-            })?;
+        let place = segments.iter().filter(|segment| segment.kind == load).find(|segment| {
+            address.checked_sub(segment.address).is_some_and(|offset| offset < segment.bytes)
+        })?;
         let start = place.start.checked_add(address - place.address)?;
         let names = read_piece(&file, start, bytes)?;
         let needed = entries
@@ -110,9 +99,7 @@ impl LinkTables {
 
     /// Returns `true` if the library has or takes a function whose name contains `part`.
     pub fn has_name(&self, part: &str) -> bool {
-        self.names
-            .windows(part.len())
-            .any(|bytes| bytes == part.as_bytes())
+        self.names.windows(part.len()).any(|bytes| bytes == part.as_bytes())
     }
 }
 
@@ -147,12 +134,7 @@ fn read_piece(file: &File, at: u64, bytes: u64) -> Option<Vec<u8>> {
 /// Reads a little-endian number of this many bytes.
 fn read_number(bytes: &[u8], at: usize, len: usize) -> Option<u64> {
     let number = bytes.get(at..)?.get(..len)?;
-    Some(
-        number
-            .iter()
-            .rev()
-            .fold(0, |number, &byte| number << 8 | u64::from(byte)),
-    )
+    Some(number.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte)))
 }
 
 #[cfg(test)]
@@ -162,10 +144,7 @@ mod tests {
     #[test]
     fn the_loaders_files_are_found_and_their_tables_read() {
         let tables = LinkTables::read(&find_file("libm.so.6").unwrap()).unwrap();
-        assert!(
-            tables.needed.contains(&"libc.so.6".to_owned()),
-            "{tables:?}"
-        );
+        assert!(tables.needed.contains(&"libc.so.6".to_owned()), "{tables:?}");
         assert!(tables.has_name("atan2") && !tables.has_name("dgemm"));
         assert_eq!(find_file("libnowhere.so.7"), None);
         assert_eq!(LinkTables::read(Path::new("/etc/passwd")), None);

@@ -101,12 +101,7 @@ impl Buffers {
         give_back: unsafe extern "C" fn(*mut c_void),
         most: usize,
     ) -> Self {
-        Self {
-            take,
-            give_back,
-            most,
-            counts: Mutex::default(),
-        }
+        Self { take, give_back, most, counts: Mutex::default() }
     }
 
     /// Lets the library take buffers for `threads` more threads than have reserved theirs already.
@@ -138,10 +133,7 @@ impl Buffers {
             counts.kept = wanted;
         }
         counts.reserved = wanted;
-        Ok(ReservedBuffers {
-            buffers: Arc::clone(self),
-            threads,
-        })
+        Ok(ReservedBuffers { buffers: Arc::clone(self), threads })
     }
 
     /// Takes this many buffers together, and gives them back.

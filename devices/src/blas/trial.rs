@@ -97,10 +97,7 @@ impl BlasCandidates {
 
     /// Takes the one of this name.
     pub fn take(&self, name: &str) -> Option<Arc<dyn Blas>> {
-        self.libraries
-            .iter()
-            .find(|blas| blas.name() == name)
-            .cloned()
+        self.libraries.iter().find(|blas| blas.name() == name).cloned()
     }
 }
 
@@ -108,10 +105,7 @@ impl BlasCandidates {
 ///
 /// Differences within the noise of a busy machine must not decide, or alike nodes would choose unlike libraries.
 pub fn pick_fastest(times: &[Vec<f64>]) -> Option<usize> {
-    let fastest_s = times
-        .iter()
-        .map(|times_s| find_best(times_s))
-        .fold(f64::INFINITY, f64::min);
+    let fastest_s = times.iter().map(|times_s| find_best(times_s)).fold(f64::INFINITY, f64::min);
     times
         .iter()
         .position(|times_s| !times_s.is_empty() && find_best(times_s) <= CLEARLY_SLOWER * fastest_s)
@@ -143,11 +137,7 @@ const ROUNDS: usize = 5;
 impl<T: Scalar> BlasTrial<T> {
     fn new() -> Self {
         let [a, b, c] = [0.5, 0.25, 1.0].map(|value| T::of(Complex64::new(value, 0.0)));
-        Self {
-            a: vec![a; M * K],
-            b: vec![b; K * N],
-            c: vec![c; M * N],
-        }
+        Self { a: vec![a; M * K], b: vec![b; K * N], c: vec![c; M * N] }
     }
 
     fn flop() -> f64 {

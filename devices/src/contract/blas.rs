@@ -56,8 +56,6 @@ pub struct ReservedThreads {
 impl ReservedThreads {
     /// Keeps `room`, which ends when it is dropped.
     pub fn holding(room: impl Any + Send + Sync) -> Self {
-        Self {
-            _room: Some(Box::new(room)),
-        }
+        Self { _room: Some(Box::new(room)) }
     }
 }

@@ -62,10 +62,6 @@ impl UpdateTime {
     /// Returns the seconds that a call really used. The CPU time of cores stands still while other programs have them;
     /// other devices have no such clock.
     pub(crate) fn used_s(&self, clock: DeviceClock) -> f64 {
-        if clock.keeps_cores_busy() {
-            self.cpu_s
-        } else {
-            self.busy_s
-        }
+        if clock.keeps_cores_busy() { self.cpu_s } else { self.busy_s }
     }
 }

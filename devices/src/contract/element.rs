@@ -75,10 +75,7 @@ macro_rules! element {
 
 element!(f32, F32, f32, |value| value.re as f32);
 element!(f64, F64, f64, |value| value.re);
-element!(Complex32, C32, f32, |value| Complex32::new(
-    value.re as f32,
-    value.im as f32
-));
+element!(Complex32, C32, f32, |value| Complex32::new(value.re as f32, value.im as f32));
 element!(Complex64, C64, f64, |value| value);
 
 #[cfg(test)]

@@ -299,26 +299,16 @@ impl DeviceError {
         value: impl ToString,
         reason: impl Into<String>,
     ) -> Self {
-        Self::Parameter {
-            name,
-            value: value.to_string(),
-            reason: reason.into(),
-        }
+        Self::Parameter { name, value: value.to_string(), reason: reason.into() }
     }
 
     /// Makes a [`DeviceError::BlasMemory`].
     pub(crate) fn refused_library(library: &str, bytes: u64) -> Self {
-        Self::BlasMemory {
-            library: library.to_owned(),
-            bytes,
-        }
+        Self::BlasMemory { library: library.to_owned(), bytes }
     }
 
     /// Makes a [`DeviceError::Threads`].
     pub(crate) fn no_threads(threads: impl Into<String>, reason: impl ToString) -> Self {
-        Self::Threads {
-            threads: threads.into(),
-            reason: reason.to_string(),
-        }
+        Self::Threads { threads: threads.into(), reason: reason.to_string() }
     }
 }

@@ -97,19 +97,13 @@ impl Depth {
     /// Returns the depth of an unknown number of updates with `k <= k_max`.
     #[must_use]
     pub fn endless(k_max: usize) -> Self {
-        Self {
-            k_max,
-            k_total: usize::MAX,
-        }
+        Self { k_max, k_total: usize::MAX }
     }
 
     /// Returns the depth of `updates` updates with inner dimension `k`.
     #[must_use]
     pub fn of(k: usize, updates: usize) -> Self {
-        Self {
-            k_max: k,
-            k_total: k.saturating_mul(updates),
-        }
+        Self { k_max: k, k_total: k.saturating_mul(updates) }
     }
 
     /// Returns the number of updates if all but the last have `k_max`; at least 1.
@@ -145,12 +139,7 @@ impl JobShape {
     /// Returns the shape of a job on a `rows × cols` matrix with elements of type `T`.
     #[must_use]
     pub fn of<T: Scalar>(rows: usize, cols: usize, depth: Depth) -> Self {
-        Self {
-            rows,
-            cols,
-            depth,
-            element: T::TYPE,
-        }
+        Self { rows, cols, depth, element: T::TYPE }
     }
 
     /// Returns the same job on `cols` columns, for one device of several.
@@ -189,11 +178,7 @@ pub struct JobNeeds {
 impl Default for JobNeeds {
     /// Returns the needs of a device that updates C in place.
     fn default() -> Self {
-        Self {
-            host_bytes: 0,
-            own_bytes: 0,
-            updates_per_visit: 1,
-        }
+        Self { host_bytes: 0, own_bytes: 0, updates_per_visit: 1 }
     }
 }
 
@@ -210,10 +195,7 @@ impl UpdateTime {
     /// Adds the time of a call that came after this one.
     #[must_use]
     pub fn and(self, next: Self) -> Self {
-        Self {
-            busy_s: self.busy_s + next.busy_s,
-            cpu_s: self.cpu_s + next.cpu_s,
-        }
+        Self { busy_s: self.busy_s + next.busy_s, cpu_s: self.cpu_s + next.cpu_s }
     }
 }
 
@@ -377,10 +359,7 @@ impl JobCheck {
     /// # Errors
     /// As [`Updates::finish`]: `Order`, `Element`, `Shape`.
     pub fn finish<T: Scalar>(&mut self, c: &ViewMut<'_, T>) -> Result<(), DeviceError> {
-        self.open
-            .take()
-            .ok_or(DeviceError::Order { call: "finish" })?
-            .check_c(c)
+        self.open.take().ok_or(DeviceError::Order { call: "finish" })?.check_c(c)
     }
 
     fn check_operands<T: Scalar>(
@@ -405,10 +384,7 @@ impl JobShape {
     /// Checks that `c` has the type and the size of the job's C.
     fn check_c<T: Scalar>(&self, c: &ViewMut<'_, T>) -> Result<(), DeviceError> {
         if self.element != T::TYPE {
-            return Err(DeviceError::Element {
-                job: self.element,
-                call: T::TYPE,
-            });
+            return Err(DeviceError::Element { job: self.element, call: T::TYPE });
         }
         check_size("C", (self.rows, self.cols), (c.rows(), c.cols()))
     }
@@ -423,9 +399,5 @@ pub(crate) fn check_size(
     if expected == found {
         return Ok(());
     }
-    Err(DeviceError::Shape {
-        matrix,
-        expected,
-        found,
-    })
+    Err(DeviceError::Shape { matrix, expected, found })
 }

@@ -27,16 +27,11 @@ mod tests {
 
     #[test]
     fn columns_lie_in_the_domains_of_their_threads() {
-        let cores = Topology::from_synthetic("pack:2 [numa] core:3 pu:1")
-            .unwrap()
-            .cores();
+        let cores = Topology::from_synthetic("pack:2 [numa] core:3 pu:1").unwrap().cores();
         assert_eq!(columns_by_domain(&cores[1..5], 10), [(0..6, 0), (6..10, 1)]);
         assert_eq!(columns_by_domain(&cores[..2], 5), [(0..5, 0)]);
         assert_eq!(columns_by_domain(&cores, 0), [(0..0, 0), (0..0, 1)]);
         let back: Vec<_> = [0, 5, 1].map(|i| cores[i].clone()).into();
-        assert_eq!(
-            columns_by_domain(&back, 3),
-            [(0..1, 0), (1..2, 1), (2..3, 0)]
-        );
+        assert_eq!(columns_by_domain(&back, 3), [(0..1, 0), (1..2, 1), (2..3, 0)]);
     }
 }

@@ -80,9 +80,7 @@ impl CpuWorker {
         }
         let room = blas.reserve(cores.len())?;
         let has_threads = pin || cores.len() > 1 || topology.units_left().is_some();
-        let pool = has_threads
-            .then(|| start_threads(name, cores.len()))
-            .transpose()?;
+        let pool = has_threads.then(|| start_threads(name, cores.len())).transpose()?;
         if let Some(pool) = &pool {
             if pin {
                 bind_threads(pool, &topology, &cores)?
@@ -203,9 +201,8 @@ impl Worker for CpuWorker {
 
     fn reserve(&mut self, job: &JobShape) -> Result<(), DeviceError> {
         let element = job.element;
-        let products = [job.cols, job.depth.k_total]
-            .into_iter()
-            .fold(job.rows, usize::saturating_mul);
+        let products =
+            [job.cols, job.depth.k_total].into_iter().fold(job.rows, usize::saturating_mul);
         if products >= WORTH_BEING_READY && !self.ready_types.contains(&element) {
             match element {
                 ElementType::F32 => self.make_ready::<f32>(),
@@ -222,11 +219,8 @@ impl Worker for CpuWorker {
 impl<T: Scalar> Updates<T> for CpuWorker {
     fn scale(&mut self, beta: T, mut c: ViewMut<'_, T>) {
         let bytes = (c.rows() * c.cols()).saturating_mul(size_of::<T>());
-        let worth_waking = if self.cores.len() > 1 {
-            BYTES_WORTH_SHARING
-        } else {
-            WORTH_MOVING_BYTES
-        };
+        let worth_waking =
+            if self.cores.len() > 1 { BYTES_WORTH_SHARING } else { WORTH_MOVING_BYTES };
         let Some(pool) = self.pool.as_ref().filter(|_| bytes >= worth_waking) else {
             return c.scale(beta);
         };
@@ -259,11 +253,8 @@ impl<T: Scalar> Updates<T> for CpuWorker {
         self.job.update(&a, &b, &c)?;
         let start = Instant::now();
         let flop = T::TYPE.flop() * a.rows() as f64 * a.cols() as f64 * b.cols() as f64;
-        let worth_waking = if self.cores.len() > 1 {
-            FLOP_WORTH_SHARING
-        } else {
-            FLOP_WORTH_HANDING_OVER
-        };
+        let worth_waking =
+            if self.cores.len() > 1 { FLOP_WORTH_SHARING } else { FLOP_WORTH_HANDING_OVER };
         let blas = self.blas.as_ref();
         let cpu_s = match &self.pool {
             Some(pool) if flop >= worth_waking => {
@@ -273,10 +264,7 @@ impl<T: Scalar> Updates<T> for CpuWorker {
             Some(_) => run_gemm(blas, alpha, a, b, c),
             None => run_seen_gemm(blas, &self.seen[0], alpha, a, b, c),
         };
-        Ok(UpdateTime {
-            busy_s: start.elapsed().as_secs_f64(),
-            cpu_s,
-        })
+        Ok(UpdateTime { busy_s: start.elapsed().as_secs_f64(), cpu_s })
     }
 
     /// Takes no time: C is in its place.
@@ -338,10 +326,7 @@ fn shared_gemm<T: Scalar>(
         })
         .collect();
     let times = pool.broadcast(|thread| {
-        let share = shares[thread.index()]
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let share = shares[thread.index()].lock().unwrap_or_else(PoisonError::into_inner).take();
         let seen = &seen[thread.index()];
         share.map_or(0.0, |(b, c)| run_seen_gemm(blas, seen, alpha, a, b, c))
     });
@@ -359,12 +344,7 @@ mod tests {
         size: usize,
         element: ElementType,
     ) -> Vec<ElementType> {
-        let job = JobShape {
-            rows: size,
-            cols: size,
-            depth: Depth::of(size, 1),
-            element,
-        };
+        let job = JobShape { rows: size, cols: size, depth: Depth::of(size, 1), element };
         worker.reserve(&job).unwrap();
         worker.ready_types.clone()
     }
@@ -391,10 +371,7 @@ mod tests {
     fn moving_pages_changes_no_element_and_may_fail() {
         let topology = Arc::new(Topology::discover().unwrap());
         let core = topology.cores()[0].clone();
-        let nowhere = CoreInfo {
-            numa: 63,
-            ..core.clone()
-        };
+        let nowhere = CoreInfo { numa: 63, ..core.clone() };
         let blas = Arc::new(EmbeddedBlas);
         let cores = vec![core, nowhere];
         let mut worker = CpuWorker::new(topology, "cpu0", cores, false, blas).unwrap();
@@ -402,16 +379,8 @@ mod tests {
         let (rows, cols) = (1024, 1025);
         let mut c: Vec<f64> = (0..rows * cols).map(|place| place as f64).collect();
         assert!(size_of_val(c.as_slice()) >= WORTH_MOVING_BYTES);
-        worker
-            .begin(ViewMut::new(&mut c, rows, cols, rows), Depth::of(1, 1))
-            .unwrap();
-        assert!(
-            c.iter()
-                .enumerate()
-                .all(|(place, &found)| found == place as f64)
-        );
-        worker
-            .finish(ViewMut::new(&mut c, rows, cols, rows))
-            .unwrap();
+        worker.begin(ViewMut::new(&mut c, rows, cols, rows), Depth::of(1, 1)).unwrap();
+        assert!(c.iter().enumerate().all(|(place, &found)| found == place as f64));
+        worker.finish(ViewMut::new(&mut c, rows, cols, rows)).unwrap();
     }
 }

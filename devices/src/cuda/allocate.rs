@@ -39,11 +39,7 @@ impl OpenGpu {
             };
             let error = match self.hold(plan.device_bytes, plan.host_bytes) {
                 Ok((device, pinned)) => {
-                    return Ok(JobMemory {
-                        plan,
-                        device,
-                        pinned,
-                    });
+                    return Ok(JobMemory { plan, device, pinned });
                 }
                 Err(error) => error,
             };

@@ -93,14 +93,9 @@ impl BlasHandle {
             ElementType::F32 => gemm!(cublasSgemm_v2, f32, handle, alpha, one, product),
             ElementType::F64 => gemm!(cublasDgemm_v2, f64, handle, alpha, one, product),
             ElementType::C32 => gemm!(cublasCgemm_v2, raw::cuComplex, handle, alpha, one, product),
-            ElementType::C64 => gemm!(
-                cublasZgemm_v2,
-                raw::cuDoubleComplex,
-                handle,
-                alpha,
-                one,
-                product
-            ),
+            ElementType::C64 => {
+                gemm!(cublasZgemm_v2, raw::cuDoubleComplex, handle, alpha, one, product)
+            }
         }
     }
 }

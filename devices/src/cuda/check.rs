@@ -168,12 +168,7 @@ mod tests {
         let error = check("cuMemAlloc_v2", DriverCode(2)).unwrap_err();
         assert!(error.is_out_of_memory() && !error.is_absence());
         let text = error.on("cuda0").to_string();
-        for part in [
-            "cuMemAlloc_v2",
-            "cuda0",
-            "CUDA_ERROR_OUT_OF_MEMORY (2)",
-            "memory limit",
-        ] {
+        for part in ["cuMemAlloc_v2", "cuda0", "CUDA_ERROR_OUT_OF_MEMORY (2)", "memory limit"] {
             assert!(text.contains(part), "{part:?} in {text:?}");
         }
         let status = check("cublasDgemm_v2", BlasCode(3)).unwrap_err();

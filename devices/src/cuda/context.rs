@@ -38,9 +38,7 @@ impl Context {
     pub fn bind(&self) -> CallResult<ContextGuard<'_>> {
         // SAFETY: the context is retained as long as this value lives, and so as long as it is bound.
         unsafe { raw::cuCtxPushCurrent_v2(self.handle) }?;
-        Ok(ContextGuard {
-            _context: PhantomData,
-        })
+        Ok(ContextGuard { _context: PhantomData })
     }
 
     /// Returns the free bytes of the GPU's memory, in a bound context.
@@ -100,11 +98,7 @@ impl<H: Copy> Owned<H> {
         handle: H,
         free: unsafe fn(H) -> CallResult<()>,
     ) -> Self {
-        Self {
-            handle,
-            free,
-            context: Arc::clone(context),
-        }
+        Self { handle, free, context: Arc::clone(context) }
     }
 
     pub fn handle(&self) -> H {

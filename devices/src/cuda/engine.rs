@@ -40,10 +40,7 @@ enum PlaceOfC {
 impl Engine {
     /// Opens a GPU as [`OpenGpu::open`].
     pub fn new(name: &str, info: &CudaInfo, config: &CudaConfig) -> Result<Self, DeviceError> {
-        Ok(Self {
-            gpu: OpenGpu::open(name, info, config)?,
-            job: None,
-        })
+        Ok(Self { gpu: OpenGpu::open(name, info, config)?, job: None })
     }
 
     /// Returns the layout of a job: for the one under way its own, for another one that with which every allocation
@@ -194,11 +191,7 @@ impl CudaJob {
         memory: &JobMemory,
         c: View<'_, T>,
     ) -> CallResult<Self> {
-        let JobMemory {
-            plan,
-            device,
-            pinned,
-        } = *memory;
+        let JobMemory { plan, device, pinned } = *memory;
         let slot_bytes = plan.slot_elements * size_of::<T>();
         // SAFETY: the pinned memory begins with the slots, and is held while a job runs. No work is under way, since
         // `begin` has abandoned any older job.
@@ -206,8 +199,7 @@ impl CudaJob {
         let place = match plan.placement {
             Placement::Resident => {
                 let resident = Resident::new(device, shape);
-                gpu.staging
-                    .upload(&gpu.lanes.upload, c, resident.place_of_c())?;
+                gpu.staging.upload(&gpu.lanes.upload, c, resident.place_of_c())?;
                 gpu.lanes.upload.synchronize()?;
                 PlaceOfC::Resident(resident)
             }
@@ -226,9 +218,6 @@ impl CudaJob {
 /// Returns the job with room for panels of at least one element; `None` if C is empty.
 fn count_depth(job: &JobShape) -> Option<JobShape> {
     let k_max = job.depth.k_max.max(1);
-    let depth = Depth {
-        k_max,
-        k_total: job.depth.k_total.max(k_max),
-    };
+    let depth = Depth { k_max, k_total: job.depth.k_total.max(k_max) };
     (job.rows > 0 && job.cols > 0).then_some(JobShape { depth, ..*job })
 }

@@ -52,10 +52,7 @@ impl CudaInfo {
     /// Describes the class of the GPU: its model, multiprocessors and memory.
     pub fn describe_class(&self) -> String {
         let gib = self.memory_bytes as f64 / f64::from(1 << 30);
-        format!(
-            "{}, {} multiprocessors, {gib:.0} GiB",
-            self.name, self.multiprocessors
-        )
+        format!("{}, {} multiprocessors, {gib:.0} GiB", self.name, self.multiprocessors)
     }
 
     /// Returns the peak for elements of this type in real operations, flop/s; `None` for an unknown compute capability.
@@ -143,28 +140,20 @@ pub fn survey() -> Survey {
         Ok(found) => found,
         Err(error) => return Survey::unusable(&error.to_string()),
     };
-    let version = raw::driver_version().map_or(String::new(), |(major, minor)| {
-        format!(" for CUDA {major}.{minor}")
-    });
+    let version = raw::driver_version()
+        .map_or(String::new(), |(major, minor)| format!(" for CUDA {major}.{minor}"));
     if devices.is_empty() {
-        let reason = list_gpus()
-            .err()
-            .map_or("it lists none", |error| error.cause());
+        let reason = list_gpus().err().map_or("it lists none", |error| error.cause());
         return Survey::unusable(&format!("a CUDA driver{version}, but no GPU: {reason}"));
     }
     if let Err(error) = find_blas() {
         return Survey::unusable(&format!("{} GPU(s), but {error}", devices.len()));
     }
-    let names: Vec<_> = devices
-        .iter()
-        .map(|gpu| format!("{} at {}", gpu.name, gpu.pci_bus_id))
-        .collect();
+    let names: Vec<_> =
+        devices.iter().map(|gpu| format!("{} at {}", gpu.name, gpu.pci_bus_id)).collect();
     let left_out = silent.first().map_or_else(String::new, |error| {
         let count = silent.len();
-        format!(
-            "; {count} more do not answer and are not used: {}",
-            error.cause()
-        )
+        format!("; {count} more do not answer and are not used: {}", error.cause())
     });
     Survey {
         finding: format!("a CUDA driver{version}, and {}{left_out}", names.join(", ")),
@@ -299,10 +288,7 @@ fn read_text(write: impl FnOnce(*mut c_char, i32) -> CallResult<()>) -> CallResu
     // One character stays 0 whatever the driver writes.
     write(buffer.as_mut_ptr(), 255)?;
     let bytes = buffer.map(|c| c as u8);
-    Ok(CStr::from_bytes_until_nul(&bytes)
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned())
+    Ok(CStr::from_bytes_until_nul(&bytes).unwrap_or_default().to_string_lossy().into_owned())
 }
 
 fn read_uuid(device: raw::CUdevice, is_slice: bool) -> CallResult<String> {

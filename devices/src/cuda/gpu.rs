@@ -85,9 +85,8 @@ impl OpenGpu {
         // Asked for after cuBLAS has taken its share.
         let free = gpu.context.free_bytes()?;
         let allowed = free - free / LEFT_FREE;
-        gpu.limits.device_bytes = config
-            .memory_limit_bytes
-            .map_or(allowed, |limit| limit.min(allowed));
+        gpu.limits.device_bytes =
+            config.memory_limit_bytes.map_or(allowed, |limit| limit.min(allowed));
         let link_bytes_per_s = match config.link_bytes_per_s {
             Some(given) => given,
             None => gpu.measure_link()?,
@@ -100,10 +99,7 @@ impl OpenGpu {
     /// Returns the limits of jobs with elements of this type.
     pub fn limits_of(&self, element: ElementType) -> CudaLimits {
         let peak = self.info.peak_flops_per_s(element);
-        CudaLimits {
-            peak_flops_per_s: peak.unwrap_or(UNKNOWN_PEAK_FLOPS_PER_S),
-            ..self.limits
-        }
+        CudaLimits { peak_flops_per_s: peak.unwrap_or(UNKNOWN_PEAK_FLOPS_PER_S), ..self.limits }
     }
 
     /// Lets the jobs that follow pin at most `bytes`, and no more than the GPU was opened with.

@@ -123,10 +123,7 @@ pub fn plan(job: &JobShape, limits: &CudaLimits) -> Option<TilePlan> {
 /// Returns the least bytes of host memory with which a job can be laid out in this GPU memory; `None` if no amount
 /// suffices.
 pub fn least_host_bytes(job: &JobShape, limits: &CudaLimits) -> Option<u64> {
-    let unlimited = CudaLimits {
-        host_bytes: u64::MAX,
-        ..*limits
-    };
+    let unlimited = CudaLimits { host_bytes: u64::MAX, ..*limits };
     plan(job, &unlimited)?;
     Some((2 * SLOTS * MIN_SLOT * job.element.bytes()) as u64)
 }
@@ -179,12 +176,7 @@ fn plan_streamed(job: &JobShape, limits: &CudaLimits) -> Option<TilePlan> {
     let step_k = step_k.min(STEP_K).min(gather_k.max(job.depth.k_max));
     let device = SLOTS * (rows * cols + step_k * (rows + cols));
     Some(TilePlan {
-        placement: Placement::Streamed(StreamedTiles {
-            rows,
-            cols,
-            gather_k,
-            step_k,
-        }),
+        placement: Placement::Streamed(StreamedTiles { rows, cols, gather_k, step_k }),
         slot_elements,
         device_bytes: (device * s) as u64,
         host_bytes: slot_bytes + u64::try_from(count_panel_bytes(job, updates)).ok()?,
@@ -262,11 +254,7 @@ fn choose_depth(p: usize, q: usize, element: ElementType, limits: &CudaLimits) -
     let panels = 1.0 / p as f64 + 1.0 / q as f64;
     let enough = 8.0 / panels;
     let spare = 1.0 / ratio - panels;
-    if spare > 0.0 {
-        enough.min(2.0 / spare)
-    } else {
-        enough
-    }
+    if spare > 0.0 { enough.min(2.0 / spare) } else { enough }
 }
 
 #[cfg(test)]
@@ -291,10 +279,7 @@ mod tests {
         let plan = plan(&shape(60_000, 60_000, 512), &H200).unwrap();
         assert_eq!(plan.placement, Placement::Resident);
         assert_eq!(plan.device_bytes, 8 * (60_000 * 60_000 + 2 * 512 * 120_000));
-        assert_eq!(
-            (plan.updates_per_visit, plan.host_bytes),
-            (1, 2 * (8 << 20))
-        );
+        assert_eq!((plan.updates_per_visit, plan.host_bytes), (1, 2 * (8 << 20)));
     }
 
     #[test]
@@ -314,10 +299,7 @@ mod tests {
     #[test]
     fn no_more_is_gathered_than_the_job_has() {
         fn gathers(k_total: usize) -> (usize, u64) {
-            let depth = Depth {
-                k_max: 128,
-                k_total,
-            };
+            let depth = Depth { k_max: 128, k_total };
             let job = JobShape::of::<f64>(200_000, 200_000, depth);
             let plan = plan(&job, &H200).unwrap();
             (plan.updates_per_visit, plan.host_bytes)
@@ -329,24 +311,14 @@ mod tests {
         assert!(most.is_power_of_two() && most > 16, "{most}");
         assert_eq!(all_bytes, bytes(most));
         // In whole updates: the last of them is narrower, and has room all the same.
-        for (k_total, updates) in [
-            (1, 1),
-            (128, 1),
-            (129, 2),
-            (10 * 128, 10),
-            (11 * 128 - 1, 11),
-        ] {
+        for (k_total, updates) in [(1, 1), (128, 1), (129, 2), (10 * 128, 10), (11 * 128 - 1, 11)] {
             assert_eq!(gathers(k_total), (updates, bytes(updates)));
         }
         assert_eq!(gathers(most * 128 + 1).0, most);
     }
 
     fn limits(device_bytes: u64, host_bytes: u64) -> CudaLimits {
-        CudaLimits {
-            device_bytes,
-            host_bytes,
-            ..H200
-        }
+        CudaLimits { device_bytes, host_bytes, ..H200 }
     }
 
     #[test]
@@ -377,15 +349,9 @@ mod tests {
         assert_eq!(gathered(1_000_000), (0, step_k));
         assert_eq!(gathered(128 * 8), (0, step_k));
         // Panels that are too long for a copy are not gathered either.
-        let deep = JobShape {
-            depth: Depth::endless(1 << 30),
-            ..shape(300, 300, 300)
-        };
+        let deep = JobShape { depth: Depth::endless(1 << 30), ..shape(300, 300, 300) };
         let plan = plan(&deep, &limits(512 << 10, u64::MAX)).unwrap();
-        assert!(matches!(
-            plan.placement,
-            Placement::Streamed(StreamedTiles { gather_k: 0, .. })
-        ));
+        assert!(matches!(plan.placement, Placement::Streamed(StreamedTiles { gather_k: 0, .. })));
     }
 
     /// Returns the elements of GPU memory for two of the smallest tiles with panels one element deep.

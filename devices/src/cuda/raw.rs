@@ -154,10 +154,7 @@ impl Missing {
             Self::Library => format!("it was not found; {remedy}"),
             Self::Function(name) => format!("it has no function `{name}`; {remedy}"),
         };
-        DeviceError::CudaLibrary {
-            library: library.to_owned(),
-            reason,
-        }
+        DeviceError::CudaLibrary { library: library.to_owned(), reason }
     }
 }
 
@@ -168,9 +165,7 @@ impl Missing {
 unsafe fn find_symbol<F: Copy>(library: &Library, name: &'static str) -> Result<F, Missing> {
     // SAFETY: by this function's contract. The library is never closed.
     let found = unsafe { library.get::<F>(name.as_bytes()) };
-    found
-        .map(|symbol| *symbol)
-        .map_err(|_| Missing::Function(name))
+    found.map(|symbol| *symbol).map_err(|_| Missing::Function(name))
 }
 
 /// Looks for the driver, once.

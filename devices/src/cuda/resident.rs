@@ -37,36 +37,21 @@ const MAX_STRIPES: usize = 8;
 impl Resident {
     /// Makes a job without panels; C, and room for two panels of A and of B behind it, lie at `device`.
     pub fn new(device: u64, shape: JobShape) -> Self {
-        Self {
-            device,
-            shape,
-            room: 0,
-            ahead: None,
-        }
+        Self { device, shape, room: 0, ahead: None }
     }
 
     /// Returns the place of C.
     pub fn place_of_c(&self) -> DevicePlace {
-        DevicePlace {
-            address: self.device,
-            ld: self.shape.rows,
-        }
+        DevicePlace { address: self.device, ld: self.shape.rows }
     }
 
     /// Returns the places of the panels of A and of B in one of the rooms.
     fn panel_places(&self, room: usize) -> (DevicePlace, DevicePlace) {
-        let JobShape {
-            rows,
-            cols,
-            depth: Depth { k_max, .. },
-            element,
-        } = self.shape;
+        let JobShape { rows, cols, depth: Depth { k_max, .. }, element } = self.shape;
         let first = rows * cols + room * k_max * (rows + cols);
-        let [a, b] =
-            [(first, rows), (first + rows * k_max, k_max)].map(|(offset, ld)| DevicePlace {
-                address: self.device + (offset * element.bytes()) as u64,
-                ld,
-            });
+        let [a, b] = [(first, rows), (first + rows * k_max, k_max)].map(|(offset, ld)| {
+            DevicePlace { address: self.device + (offset * element.bytes()) as u64, ld }
+        });
         (a, b)
     }
 

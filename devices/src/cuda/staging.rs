@@ -125,18 +125,12 @@ impl Staging {
     }
 
     fn slot_start<T>(&self, slot: usize) -> *mut T {
-        self.start
-            .as_ptr()
-            .cast::<T>()
-            .wrapping_add(slot * self.slot_elements::<T>())
+        self.start.as_ptr().cast::<T>().wrapping_add(slot * self.slot_elements::<T>())
     }
 
     /// Returns a slot as a packed matrix; no copy from or to it is under way.
     fn view_slot<T: Scalar>(&mut self, slot: usize, rows: usize, cols: usize) -> ViewMut<'_, T> {
-        debug_assert!(
-            rows * cols <= self.slot_elements::<T>(),
-            "a piece is larger than a slot"
-        );
+        debug_assert!(rows * cols <= self.slot_elements::<T>(), "a piece is larger than a slot");
         // SAFETY: `place` was given this memory, the caller has waited for the copies of this slot, and the borrow of
         // `self` excludes other users. Every pattern of bits is a value.
         let data = unsafe { std::slice::from_raw_parts_mut(self.slot_start(slot), rows * cols) };
@@ -234,14 +228,10 @@ mod tests {
         let (rows, cols, ld) = (LONG_COLUMN + 5, 2, LONG_COLUMN + 9);
         let from: Vec<f64> = (0..ld * cols).map(|at| at as f64).collect();
         let mut to = vec![-1.0; ld * cols];
-        rayon::ThreadPoolBuilder::new()
-            .num_threads(3)
-            .build()
-            .unwrap()
-            .install(|| {
-                let to = ViewMut::new(&mut to, rows, cols, ld);
-                copy_columns(View::new(&from, rows, cols, ld), to);
-            });
+        rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap().install(|| {
+            let to = ViewMut::new(&mut to, rows, cols, ld);
+            copy_columns(View::new(&from, rows, cols, ld), to);
+        });
         for (at, (to, from)) in to.iter().zip(&from).enumerate() {
             let is_inside = at % ld < rows;
             assert_eq!(*to, if is_inside { *from } else { -1.0 }, "at {at}");
@@ -254,9 +244,6 @@ mod tests {
         let mut to = vec![-1.0; 5 * 4];
         let part = ViewMut::new(&mut to, 5, 4, 5).into_block(1..4, 2..4);
         copy_columns(View::new(&from, 3, 2, 3), part);
-        assert_eq!(
-            &to[10..],
-            &[-1.0, 0.0, 1.0, 2.0, -1.0, -1.0, 3.0, 4.0, 5.0, -1.0]
-        );
+        assert_eq!(&to[10..], &[-1.0, 0.0, 1.0, 2.0, -1.0, -1.0, 3.0, 4.0, 5.0, -1.0]);
     }
 }

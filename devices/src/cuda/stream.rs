@@ -62,11 +62,7 @@ impl Stream {
         }
         let host_end = (raw::CUmemorytype::CU_MEMORYTYPE_HOST, host_ld);
         let device_end = (raw::CUmemorytype::CU_MEMORYTYPE_DEVICE, device.ld);
-        let (from, to) = if to_host {
-            (device_end, host_end)
-        } else {
-            (host_end, device_end)
-        };
+        let (from, to) = if to_host { (device_end, host_end) } else { (host_end, device_end) };
         // The types of memory choose between the addresses of the host and of the device.
         let copy = raw::CUDA_MEMCPY2D {
             srcXInBytes: 0,
@@ -102,10 +98,7 @@ impl DevicePlace {
     /// Returns the place of element `(row, col)`.
     pub fn at<T>(self, row: usize, col: usize) -> Self {
         let offset = (col * self.ld + row) * size_of::<T>();
-        Self {
-            address: self.address + offset as raw::CUdeviceptr,
-            ..self
-        }
+        Self { address: self.address + offset as raw::CUdeviceptr, ..self }
     }
 }
 

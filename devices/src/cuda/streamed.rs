@@ -103,8 +103,7 @@ impl Streamed {
         let (Some(gathered), Some(alpha)) = (&mut self.gathered, self.alpha.take()) else {
             return Ok(());
         };
-        self.rooms
-            .visit(gpu, T::of(alpha), VisitPanels::Gathered(gathered), c)?;
+        self.rooms.visit(gpu, T::of(alpha), VisitPanels::Gathered(gathered), c)?;
         gathered.clear();
         Ok(())
     }
@@ -227,9 +226,7 @@ impl Rooms {
             let k = first..(first + self.step_k).min(source.k());
             let slot = self.panels % SLOTS;
             self.panels += 1;
-            let Lanes {
-                panels, panel_free, ..
-            } = &gpu.lanes;
+            let Lanes { panels, panel_free, .. } = &gpu.lanes;
             panels.wait(&panel_free[slot])?;
             let (a, b) = self.panel_places(slot);
             source.copy_parts(gpu, tile, &k, a, b)?;
@@ -238,14 +235,7 @@ impl Rooms {
             // the wait was queued.
             lanes.copied.record(&lanes.panels)?;
             lanes.compute.wait(&lanes.copied)?;
-            let product = Product {
-                m: tile.0.len(),
-                n: tile.1.len(),
-                k: k.len(),
-                a,
-                b,
-                c,
-            };
+            let product = Product { m: tile.0.len(), n: tile.1.len(), k: k.len(), a, b, c };
             // SAFETY: tile and panels lie in the memory of the job, which is kept until the work is done.
             unsafe { gpu.multiply(alpha, &product) }?;
             let lanes = &gpu.lanes;
@@ -270,9 +260,6 @@ impl Rooms {
     }
 
     fn place_at(&self, element: usize, ld: usize) -> DevicePlace {
-        DevicePlace {
-            address: self.device + (element * self.element_bytes) as u64,
-            ld,
-        }
+        DevicePlace { address: self.device + (element * self.element_bytes) as u64, ld }
     }
 }

@@ -18,9 +18,7 @@ pub fn cut_into_tiles(
 }
 
 fn cut_side(whole: usize, part: usize) -> impl Iterator<Item = Range<usize>> {
-    (0..whole)
-        .step_by(part)
-        .map(move |first| first..(first + part).min(whole))
+    (0..whole).step_by(part).map(move |first| first..(first + part).min(whole))
 }
 
 #[cfg(test)]
@@ -30,14 +28,8 @@ mod tests {
     #[test]
     fn tiles_come_column_after_column() {
         let found: Vec<Tile> = cut_into_tiles(5, 3, 2, 2).collect();
-        let expected = [
-            (0..2, 0..2),
-            (2..4, 0..2),
-            (4..5, 0..2),
-            (0..2, 2..3),
-            (2..4, 2..3),
-            (4..5, 2..3),
-        ];
+        let expected =
+            [(0..2, 0..2), (2..4, 0..2), (4..5, 0..2), (0..2, 2..3), (2..4, 2..3), (4..5, 2..3)];
         assert_eq!(found, expected);
         assert_eq!(cut_into_tiles(0, 3, 1, 1).count(), 0);
     }

@@ -87,9 +87,7 @@ pub fn make_numbers<T: Scalar>(count: usize) -> Vec<T> {
     let mut state = 1_u64;
     std::iter::repeat_with(|| {
         // The multiplier of a well-known linear congruential generator (Knuth).
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let fraction = (state >> 11) as f64 / 2.0_f64.powi(54);
         T::of(Complex64::from(0.5 + fraction))
     })

@@ -84,14 +84,7 @@ impl CudaWorker {
             pinned,
             bus_id: Some(gpu.pci_bus_id.clone()),
         };
-        Ok(Self {
-            info,
-            job: JobCheck::default(),
-            engine,
-            hands,
-            topology,
-            seen: Seen::default(),
-        })
+        Ok(Self { info, job: JobCheck::default(), engine, hands, topology, seen: Seen::default() })
     }
 
     /// Returns the layout of a job; `None` if there is nothing to compute, or the job does not fit even in the smallest
@@ -144,11 +137,7 @@ impl Worker for CudaWorker {
     }
 
     fn memory_held(&self) -> u64 {
-        self.engine
-            .gpu
-            .pinned
-            .as_ref()
-            .map_or(0, PinnedMemory::bytes)
+        self.engine.gpu.pinned.as_ref().map_or(0, PinnedMemory::bytes)
     }
 
     fn limit_memory(&mut self, bytes: u64) {
@@ -161,9 +150,7 @@ impl Worker for CudaWorker {
 
     fn threads(&self) -> Vec<ThreadPlace> {
         let topology = &self.topology;
-        let bound = self
-            .hands
-            .broadcast(|_| topology.current_binding().unwrap_or_default());
+        let bound = self.hands.broadcast(|_| topology.current_binding().unwrap_or_default());
         self.info
             .cores
             .iter()

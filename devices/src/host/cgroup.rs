@@ -43,9 +43,8 @@ fn parse_groups(root: &Path, cgroup: &str, mountinfo: &str, controller: &str) ->
             list if list.split(',').any(|c| c == controller) => 1,
             _ => continue,
         };
-        for (mount, below) in mountinfo
-            .lines()
-            .filter_map(|m| match_mount(m, path, version, controller))
+        for (mount, below) in
+            mountinfo.lines().filter_map(|m| match_mount(m, path, version, controller))
         {
             let mount = root.join(mount);
             folders.extend(below.ancestors().map(|group| (mount.join(group), version)));
@@ -78,10 +77,7 @@ fn match_mount<'a>(
     let (mount_root, mount) = (left.next()?, left.next()?);
     // In a container the mount shows only a part of the hierarchy. A group outside it is seen from its top.
     let below = Path::new(path).strip_prefix(mount_root);
-    Some((
-        Path::new(mount).strip_prefix("/").ok()?,
-        below.unwrap_or(Path::new("")),
-    ))
+    Some((Path::new(mount).strip_prefix("/").ok()?, below.unwrap_or(Path::new(""))))
 }
 
 /// Writes a made-up `/proc` and `/sys`: paths and contents.

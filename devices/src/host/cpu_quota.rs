@@ -79,10 +79,7 @@ mod tests {
         assert_eq!(quota_below(make_tree(&[]).path()), None);
         let garbage = make_tree(&[
             ("proc/self/cgroup", "0::/\n"),
-            (
-                "proc/self/mountinfo",
-                "1 2 3 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
-            ),
+            ("proc/self/mountinfo", "1 2 3 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"),
             ("sys/fs/cgroup/cpu.max", "?"),
         ]);
         assert_eq!(quota_below(garbage.path()), None);

@@ -26,11 +26,7 @@ impl HomeProcess {
         if self.is_current() {
             return Ok(());
         }
-        Err(ForkedChild {
-            what,
-            parent: self.0,
-            child: process::id(),
-        })
+        Err(ForkedChild { what, parent: self.0, child: process::id() })
     }
 }
 

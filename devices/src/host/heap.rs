@@ -62,10 +62,7 @@ fn check(memory: *mut u8, bytes: usize) -> *mut u8 {
 
 /// Returns the limit on the address space in bytes, if there is one.
 fn find_limit() -> Option<u64> {
-    let mut limit = rlimit {
-        rlim_cur: RLIM_INFINITY,
-        rlim_max: RLIM_INFINITY,
-    };
+    let mut limit = rlimit { rlim_cur: RLIM_INFINITY, rlim_max: RLIM_INFINITY };
     // SAFETY: the limits are written to a value of their type.
     unsafe { libc::getrlimit(RLIMIT_AS, &mut limit) };
     (limit.rlim_cur != RLIM_INFINITY).then_some(limit.rlim_cur)
@@ -76,12 +73,7 @@ fn find_limit() -> Option<u64> {
 fn end_process(bytes: usize) -> ! {
     let mut words = Words::default();
     // Words that do not fit are left out.
-    let _ = write_words(
-        &mut words,
-        RANK.load(Ordering::Relaxed),
-        bytes,
-        find_limit(),
-    );
+    let _ = write_words(&mut words, RANK.load(Ordering::Relaxed), bytes, find_limit());
     let text = words.text();
     // SAFETY: the text is valid, and standard error may be closed.
     unsafe {
@@ -96,10 +88,7 @@ fn write_words(
     bytes: usize,
     limit: Option<u64>,
 ) -> fmt::Result {
-    write!(
-        words,
-        "isochron: rank {rank}: the system refuses {bytes} bytes of memory: "
-    )?;
+    write!(words, "isochron: rank {rank}: the system refuses {bytes} bytes of memory: ")?;
     match limit {
         Some(limit) => writeln!(
             words,
@@ -118,10 +107,7 @@ struct Words {
 
 impl Default for Words {
     fn default() -> Self {
-        Self {
-            bytes: [0; 256],
-            length: 0,
-        }
+        Self { bytes: [0; 256], length: 0 }
     }
 }
 
@@ -134,9 +120,7 @@ impl Words {
 impl fmt::Write for Words {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let rest = &mut self.bytes[self.length..];
-        rest.get_mut(..text.len())
-            .ok_or(fmt::Error)?
-            .copy_from_slice(text.as_bytes());
+        rest.get_mut(..text.len()).ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
         self.length += text.len();
         Ok(())
     }

@@ -58,10 +58,7 @@ pub(crate) fn memory_installed_bytes() -> Option<u64> {
 
 /// Returns the bytes available on a file system with this root.
 fn available_below(root: &Path) -> Option<u64> {
-    bounds_below(root)
-        .into_iter()
-        .map(|bound| bound.bytes)
-        .min()
+    bounds_below(root).into_iter().map(|bound| bound.bytes).min()
 }
 
 /// Returns the bounds on a file system with this root.
@@ -121,19 +118,9 @@ fn free_address_space(limits: &str, status: impl FnOnce() -> String) -> Option<u
 fn free_in_group(folder: &Path, version: u32, installed: u64) -> Option<u64> {
     let (limit, usage, reclaimable) = match version {
         2 => ("memory.max", "memory.current", "inactive_file "),
-        _ => (
-            "memory.limit_in_bytes",
-            "memory.usage_in_bytes",
-            "total_inactive_file ",
-        ),
+        _ => ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "),
     };
-    let read = |name: &str| {
-        fs::read_to_string(folder.join(name))
-            .ok()?
-            .trim()
-            .parse::<u64>()
-            .ok()
-    };
+    let read = |name: &str| fs::read_to_string(folder.join(name)).ok()?.trim().parse::<u64>().ok();
     // Without a limit version 2 writes `max`, and version 1 a number near 2^63. The other files are slow to read: the
     // system counts when it is asked.
     let limit = read(limit).filter(|&limit| limit < installed)?;
@@ -152,10 +139,8 @@ mod tests {
     use super::*;
     use crate::host::cgroup::make_tree;
 
-    const MEMINFO: (&str, &str) = (
-        "proc/meminfo",
-        "MemTotal:       24684096 kB\nMemFree:  1 kB\nMemAvailable:   1000 kB\n",
-    );
+    const MEMINFO: (&str, &str) =
+        ("proc/meminfo", "MemTotal:       24684096 kB\nMemFree:  1 kB\nMemAvailable:   1000 kB\n");
 
     #[test]
     fn the_kernel_alone() {
@@ -199,17 +184,11 @@ mod tests {
                 "proc/self/mountinfo",
                 "35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n",
             ),
-            (
-                "sys/fs/cgroup/memory/memory.limit_in_bytes",
-                "9223372036854771712\n",
-            ),
+            ("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"),
             ("sys/fs/cgroup/memory/memory.usage_in_bytes", "0\n"),
             ("sys/fs/cgroup/memory/job/1/memory.limit_in_bytes", "5000\n"),
             ("sys/fs/cgroup/memory/job/1/memory.usage_in_bytes", "3000\n"),
-            (
-                "sys/fs/cgroup/memory/job/1/memory.stat",
-                "cache 9\ntotal_inactive_file 700\n",
-            ),
+            ("sys/fs/cgroup/memory/job/1/memory.stat", "cache 9\ntotal_inactive_file 700\n"),
         ]);
         assert_eq!(available_below(root.path()), Some(2700));
         // What has no limit bounds nothing.
@@ -235,11 +214,7 @@ mod tests {
         assert_eq!(available_below(root.path()), Some(0));
         let bounds = bounds_below(root.path());
         assert_eq!((bounds.len(), &bounds[0].scope), (3, &MemoryScope::Host));
-        assert!(
-            bounds[1..]
-                .iter()
-                .all(|bound| matches!(bound.scope, MemoryScope::Group(..)))
-        );
+        assert!(bounds[1..].iter().all(|bound| matches!(bound.scope, MemoryScope::Group(..))));
         assert_ne!(bounds[1].scope, bounds[2].scope);
     }
 }

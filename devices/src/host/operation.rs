@@ -47,17 +47,11 @@ struct Longest {
 
 impl Longest {
     fn read() -> Self {
-        Self {
-            flop: read(&LONGEST_FLOP),
-            seconds: read(&LONGEST_S),
-        }
+        Self { flop: read(&LONGEST_FLOP), seconds: read(&LONGEST_S) }
     }
 
     fn and(self, flop: f64, seconds: f64) -> Self {
-        Self {
-            flop: self.flop.max(flop),
-            seconds: self.seconds.max(seconds),
-        }
+        Self { flop: self.flop.max(flop), seconds: self.seconds.max(seconds) }
     }
 
     /// Returns the seconds that an operation may take.
@@ -75,19 +69,13 @@ impl Operation {
     /// Begins an operation of this size.
     pub fn begin(flop: f64) -> Self {
         write(&MAY_TAKE_S, Longest::read().limit_s(flop));
-        Self {
-            start: Instant::now(),
-            flop,
-        }
+        Self { start: Instant::now(), flop }
     }
 
     /// Begins a copy between a device and its host.
     pub fn begin_copy(bytes: usize) -> Self {
         write(&MAY_TAKE_S, bytes as f64 / COPIED_BYTES_S);
-        Self {
-            start: Instant::now(),
-            flop: 0.0,
-        }
+        Self { start: Instant::now(), flop: 0.0 }
     }
 }
 
@@ -106,10 +94,7 @@ impl Drop for Operation {
 
 /// Reads the operations of this process.
 pub fn read_operations() -> OperationsSeen {
-    OperationsSeen {
-        done: DONE.load(Relaxed),
-        may_take_s: read(&MAY_TAKE_S),
-    }
+    OperationsSeen { done: DONE.load(Relaxed), may_take_s: read(&MAY_TAKE_S) }
 }
 
 fn read(place: &AtomicU64) -> f64 {

@@ -103,11 +103,7 @@ pub fn end_at_once(status: c_int) -> ! {
     if is_refused {
         write_reason();
     }
-    let status = if is_refused {
-        failed_status().into()
-    } else {
-        status
-    };
+    let status = if is_refused { failed_status().into() } else { status };
     // SAFETY: the system ends the process in the first call. The second one is for systems without it.
     unsafe {
         #[cfg(target_os = "linux")]
@@ -175,10 +171,7 @@ mod tests {
             .output()
             .unwrap();
         let [stdout, stderr] = [&child.stdout, &child.stderr].map(|it| String::from_utf8_lossy(it));
-        assert!(
-            stdout.contains("result\n") && !stdout.contains("noise"),
-            "{stdout}"
-        );
+        assert!(stdout.contains("result\n") && !stdout.contains("noise"), "{stdout}");
         assert!(stderr.contains("noise\n"), "{stderr}");
     }
 }

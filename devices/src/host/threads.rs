@@ -33,9 +33,7 @@ pub fn confine_threads(pool: &ThreadPool, topology: &Topology) -> Result<(), Dev
     let Some(units) = topology.units_left() else {
         return Ok(());
     };
-    pool.broadcast(|_| topology.bind_current_thread_to_units(&units))
-        .into_iter()
-        .collect()
+    pool.broadcast(|_| topology.bind_current_thread_to_units(&units)).into_iter().collect()
 }
 
 /// Binds each thread of the pool to its own core; there are as many cores as threads.

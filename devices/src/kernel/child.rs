@@ -56,18 +56,9 @@ impl ChildRun {
         command: Box<dyn Fn() -> Command>,
         limit_s: f64,
     ) -> Result<Self, DeviceError> {
-        let mut run = Self {
-            name: name.to_owned(),
-            command,
-            limit_s,
-            process: None,
-            d: 0,
-        };
+        let mut run = Self { name: name.to_owned(), command, limit_s, process: None, d: 0 };
         run.start_process()
-            .map_err(|reason| DeviceError::KernelLibrary {
-                library: name.to_owned(),
-                reason,
-            })?;
+            .map_err(|reason| DeviceError::KernelLibrary { library: name.to_owned(), reason })?;
         Ok(run)
     }
 
@@ -90,8 +81,7 @@ impl ChildRun {
         patience_s: f64,
     ) -> Result<Option<Answer>, DeviceError> {
         if self.process.is_none() {
-            self.start_process()
-                .map_err(|reason| fail(&self.name, &reason))?;
+            self.start_process().map_err(|reason| fail(&self.name, &reason))?;
         }
         let Some(process) = &mut self.process else {
             return Ok(None);
@@ -102,16 +92,14 @@ impl ChildRun {
         }
         match answer {
             Ok(Answer::Failed(reason)) => Err(fail(&self.name, &reason)),
-            Ok(Answer::NoMemory(reason)) => Err(DeviceError::KernelMemory {
-                kernel: self.name.clone(),
-                reason,
-            }),
+            Ok(Answer::NoMemory(reason)) => {
+                Err(DeviceError::KernelMemory { kernel: self.name.clone(), reason })
+            }
             Ok(answer) => Ok(Some(answer)),
             Err(NoAnswer::Killed(_)) => Ok(None),
-            Err(end) => Err(fail(
-                &self.name,
-                &format!("its process {end} in {function} of {d} units"),
-            )),
+            Err(end) => {
+                Err(fail(&self.name, &format!("its process {end} in {function} of {d} units")))
+            }
         }
     }
 
@@ -167,17 +155,11 @@ impl KernelProcess {
         command.stdin(Stdio::from(OwnedFd::from(theirs)));
         // The kernel's words must not mix with our results.
         command.stdout(io::stderr());
-        Ok(Self {
-            child: command.spawn()?,
-            connection: BufReader::new(ours),
-        })
+        Ok(Self { child: command.spawn()?, connection: BufReader::new(ours) })
     }
 
     fn request(&mut self, function: &str, d: u64, patience_s: f64) -> Result<Answer, NoAnswer> {
-        let written = self
-            .connection
-            .get_mut()
-            .write_all(format!("{function} {d}\n").as_bytes());
+        let written = self.connection.get_mut().write_all(format!("{function} {d}\n").as_bytes());
         if written.is_err() {
             return Err(self.find_end());
         }
@@ -187,10 +169,7 @@ impl KernelProcess {
     /// Waits for an answer, and kills the process if there is none in time.
     fn receive(&mut self, patience_s: f64) -> Result<Answer, NoAnswer> {
         let patience = Duration::try_from_secs_f64(patience_s).ok();
-        self.connection
-            .get_ref()
-            .set_read_timeout(patience)
-            .map_err(NoAnswer::Failed)?;
+        self.connection.get_ref().set_read_timeout(patience).map_err(NoAnswer::Failed)?;
         let mut line = String::new();
         match self.connection.read_line(&mut line) {
             Ok(0) => Err(self.find_end()),
@@ -206,9 +185,7 @@ impl KernelProcess {
 
     /// Returns the end of a process that has closed its connection.
     fn find_end(&mut self) -> NoAnswer {
-        self.child
-            .wait()
-            .map_or_else(NoAnswer::Failed, NoAnswer::Ended)
+        self.child.wait().map_or_else(NoAnswer::Failed, NoAnswer::Ended)
     }
 }
 

@@ -71,9 +71,7 @@ pub fn describe_exit() -> Option<String> {
     // SAFETY: a note that is not null is never freed.
     let note = unsafe { CURRENT.load(Ordering::Acquire).as_ref() }?;
     let (kernel, advice) = (&note.kernel, &note.advice);
-    Some(format!(
-        "kernel {kernel}: ended the process before the result was there: {advice}"
-    ))
+    Some(format!("kernel {kernel}: ended the process before the result was there: {advice}"))
 }
 
 /// A call during which the handler is in place.
@@ -87,14 +85,9 @@ impl WatchedCall {
     fn begin(note: &'static Note) -> Option<Self> {
         let free = ptr::null_mut();
         let own = ptr::from_ref(note).cast_mut();
-        CURRENT
-            .compare_exchange(free, own, Ordering::AcqRel, Ordering::Acquire)
-            .ok()?;
-        let mut earlier_stack = stack_t {
-            ss_sp: ptr::null_mut(),
-            ss_flags: libc::SS_DISABLE,
-            ss_size: 0,
-        };
+        CURRENT.compare_exchange(free, own, Ordering::AcqRel, Ordering::Acquire).ok()?;
+        let mut earlier_stack =
+            stack_t { ss_sp: ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
         // SAFETY: the exchange above makes this thread the only user of the cells, and no handler reads them yet. The stack
         // is never freed. Each function reads and writes values of its own types; the handler is async-signal-safe.
         unsafe {
@@ -115,10 +108,7 @@ impl WatchedCall {
                 sigaction(signal, &ours, ptr::null_mut());
             }
         }
-        Some(Self {
-            note,
-            earlier_stack,
-        })
+        Some(Self { note, earlier_stack })
     }
 }
 

@@ -37,10 +37,8 @@ impl LibraryKernel {
     /// [`DeviceError::KernelLibrary`] if it cannot be opened, does not export the kernel, was made for another version of
     /// the interface, or lacks a function.
     pub fn open(place: KernelPlace<'_>) -> Result<Self, DeviceError> {
-        load_kernel(place).map_err(|reason| DeviceError::KernelLibrary {
-            library: show_path(place.file),
-            reason,
-        })
+        load_kernel(place)
+            .map_err(|reason| DeviceError::KernelLibrary { library: show_path(place.file), reason })
     }
 
     /// Returns the name that the library gives its kernel.
@@ -94,11 +92,7 @@ fn blame_symbol(place: KernelPlace<'_>) -> String {
 /// Returns the kernel's name, or its file's name if it has none.
 fn read_name(table: &KernelTable, file: &Path) -> String {
     if table.name.is_null() {
-        return file
-            .file_stem()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
+        return file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     }
     // SAFETY: a name that is not null is a constant string that ends with a zero, as the interface asks for.
     let name = unsafe { CStr::from_ptr(table.name) };

@@ -21,15 +21,9 @@ impl<'a> KernelPlace<'a> {
         let whole = Path::new(text);
         match text.rsplit_once(':') {
             Some((file, name)) if !whole.exists() && !file.is_empty() && !name.contains('/') => {
-                Self {
-                    file: Path::new(file),
-                    name: Some(name),
-                }
+                Self { file: Path::new(file), name: Some(name) }
             }
-            _ => Self {
-                file: whole,
-                name: None,
-            },
+            _ => Self { file: whole, name: None },
         }
     }
 

@@ -26,10 +26,7 @@ pub struct RunQuota {
 
 impl Default for RunQuota {
     fn default() -> Self {
-        Self {
-            cores: f64::INFINITY,
-            has_threads: false,
-        }
+        Self { cores: f64::INFINITY, has_threads: false }
     }
 }
 
@@ -142,10 +139,7 @@ fn watch_call<R>(crash: Option<CrashNote>, call: impl FnOnce() -> R) -> R {
 
 /// Makes the error of a kernel.
 pub(super) fn fail(kernel: &str, reason: &str) -> DeviceError {
-    DeviceError::Kernel {
-        kernel: kernel.to_owned(),
-        reason: reason.to_owned(),
-    }
+    DeviceError::Kernel { kernel: kernel.to_owned(), reason: reason.to_owned() }
 }
 
 impl KernelRun for OwnRun {

@@ -43,11 +43,7 @@ impl RunWatch {
         let thread = limit.map(start_thread).transpose().map_err(|error| {
             DeviceError::no_threads("a thread that watches the runs of a kernel", error)
         })?;
-        Ok(Self {
-            watched,
-            start,
-            thread,
-        })
+        Ok(Self { watched, start, thread })
     }
 
     /// Runs `run` with its flag; returns its result and its seconds.

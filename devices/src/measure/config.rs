@@ -40,13 +40,7 @@ fn read_seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Er
 
 impl Default for MeasureConfig {
     fn default() -> Self {
-        Self {
-            confidence: 0.95,
-            precision: 0.025,
-            min_reps: 3,
-            max_reps: 20,
-            max_seconds: 10.0,
-        }
+        Self { confidence: 0.95, precision: 0.025, min_reps: 3, max_reps: 20, max_seconds: 10.0 }
     }
 }
 
@@ -60,12 +54,7 @@ impl MeasureConfig {
             1025..=5120 => (100, 1000),
             _ => (5, 50),
         };
-        Self {
-            min_reps,
-            max_reps,
-            max_seconds: 3600.0,
-            ..Self::default()
-        }
+        Self { min_reps, max_reps, max_seconds: 3600.0, ..Self::default() }
     }
 
     /// Checks every field.
@@ -94,11 +83,7 @@ fn check_field(
     if valid {
         return Ok(());
     }
-    Err(DeviceError::Measure {
-        field,
-        value,
-        must_be,
-    })
+    Err(DeviceError::Measure { field, value, must_be })
 }
 
 #[cfg(test)]
@@ -110,11 +95,7 @@ mod tests {
         let sizes = [32, 1024, 1025, 5120, 5121, 80_000];
         let reps = sizes.map(|size| MeasureConfig::thorough(size).min_reps);
         assert_eq!(reps, [10_000, 10_000, 100, 100, 5, 5]);
-        assert!(
-            sizes
-                .iter()
-                .all(|&size| MeasureConfig::thorough(size).validate().is_ok())
-        );
+        assert!(sizes.iter().all(|&size| MeasureConfig::thorough(size).validate().is_ok()));
     }
 
     #[test]
@@ -122,41 +103,11 @@ mod tests {
         let default = MeasureConfig::default();
         assert!(default.validate().is_ok());
         let broken = [
-            (
-                "confidence",
-                MeasureConfig {
-                    confidence: 1.0,
-                    ..default
-                },
-            ),
-            (
-                "precision",
-                MeasureConfig {
-                    precision: f64::NAN,
-                    ..default
-                },
-            ),
-            (
-                "min_reps",
-                MeasureConfig {
-                    min_reps: 1,
-                    ..default
-                },
-            ),
-            (
-                "max_reps",
-                MeasureConfig {
-                    max_reps: 2,
-                    ..default
-                },
-            ),
-            (
-                "max_seconds",
-                MeasureConfig {
-                    max_seconds: 0.0,
-                    ..default
-                },
-            ),
+            ("confidence", MeasureConfig { confidence: 1.0, ..default }),
+            ("precision", MeasureConfig { precision: f64::NAN, ..default }),
+            ("min_reps", MeasureConfig { min_reps: 1, ..default }),
+            ("max_reps", MeasureConfig { max_reps: 2, ..default }),
+            ("max_seconds", MeasureConfig { max_seconds: 0.0, ..default }),
         ];
         for (field, config) in broken {
             let error = config.validate().unwrap_err().to_string();

@@ -61,11 +61,7 @@ pub(super) fn find_reaches(
     loop {
         let before = parts.clone();
         advance_parts(&mut parts, &widths, &times_s, deadline_s);
-        if parts
-            .iter()
-            .zip(&before)
-            .any(|(part, before)| part.hopeless && !before.hopeless)
-        {
+        if parts.iter().zip(&before).any(|(part, before)| part.hopeless && !before.hopeless) {
             // One disturbance must not condemn a size.
             times_s = keep_fastest(&times_s, &update(&widths)?);
             parts = before;
@@ -97,11 +93,7 @@ fn advance_parts(parts: &mut [SlicePart], widths: &[usize], times_s: &[f64], dea
 }
 
 fn keep_fastest(times_s: &[f64], again_s: &[f64]) -> Vec<f64> {
-    times_s
-        .iter()
-        .zip(again_s)
-        .map(|(a, b)| a.min(*b))
-        .collect()
+    times_s.iter().zip(again_s).map(|(a, b)| a.min(*b)).collect()
 }
 
 /// The last part of one slice that was run, and the one before.
@@ -116,13 +108,7 @@ struct SlicePart {
 
 impl SlicePart {
     fn new(whole: usize) -> Self {
-        Self {
-            whole,
-            width: 0,
-            t_s: 0.0,
-            before: None,
-            hopeless: false,
-        }
+        Self { whole, width: 0, t_s: 0.0, before: None, hopeless: false }
     }
 
     /// Takes in that `width` columns took `t_s` seconds.
@@ -147,24 +133,14 @@ impl SlicePart {
     /// Returns the columns of the next part: those of this one if nothing more is to be found out.
     fn next_width(&self) -> usize {
         let wider = self.width.saturating_mul(GROWTH);
-        if self.hopeless || wider >= self.whole {
-            self.width
-        } else {
-            wider
-        }
+        if self.hopeless || wider >= self.whole { self.width } else { wider }
     }
 
     fn reach(&self, deadline_s: f64) -> Reach {
         if self.hopeless {
-            Reach {
-                columns: self.width,
-                bound_s: Some(self.t_s.max(deadline_s)),
-            }
+            Reach { columns: self.width, bound_s: Some(self.t_s.max(deadline_s)) }
         } else {
-            Reach {
-                columns: self.whole,
-                bound_s: None,
-            }
+            Reach { columns: self.whole, bound_s: None }
         }
     }
 }
@@ -184,21 +160,14 @@ mod tests {
         let first: Vec<usize> = slices.iter().map(|&columns| columns.min(32)).collect();
         let found = find_reaches(slices, first, deadline_s, &mut |widths| {
             asked.push(widths.to_vec());
-            Ok(widths
-                .iter()
-                .enumerate()
-                .map(|(i, &width)| time_s(i, width))
-                .collect())
+            Ok(widths.iter().enumerate().map(|(i, &width)| time_s(i, width)).collect())
         });
         asked.remove(0);
         (found.unwrap(), asked)
     }
 
     fn whole(columns: usize) -> Reach {
-        Reach {
-            columns,
-            bound_s: None,
-        }
+        Reach { columns, bound_s: None }
     }
 
     #[test]
@@ -212,30 +181,14 @@ mod tests {
     fn a_hopeless_size_is_cut_off_and_bounded_by_the_deadline() {
         // 4096 columns would take 41 s.
         let (reaches, asked) = found(&[4096], 10.0, |_, width| 1e-2 * width as f64);
-        assert_eq!(
-            reaches,
-            [Reach {
-                columns: 128,
-                bound_s: Some(10.0)
-            }]
-        );
-        assert_eq!(
-            asked,
-            [[32], [128], [128]],
-            "seen again before it is believed"
-        );
+        assert_eq!(reaches, [Reach { columns: 128, bound_s: Some(10.0) }]);
+        assert_eq!(asked, [[32], [128], [128]], "seen again before it is believed");
     }
 
     #[test]
     fn a_part_beyond_the_deadline_is_the_bound_itself() {
         let (reaches, _) = found(&[4096], 10.0, |_, width| width as f64);
-        assert_eq!(
-            reaches,
-            [Reach {
-                columns: 32,
-                bound_s: Some(32.0)
-            }]
-        );
+        assert_eq!(reaches, [Reach { columns: 32, bound_s: Some(32.0) }]);
     }
 
     #[test]
@@ -248,9 +201,8 @@ mod tests {
 
     #[test]
     fn a_slow_device_stays_behind_as_a_load_while_the_others_grow() {
-        let (reaches, asked) = found(&[4096, 4096], 10.0, |device, width| {
-            [1e-2, 5e-4][device] * width as f64
-        });
+        let (reaches, asked) =
+            found(&[4096, 4096], 10.0, |device, width| [1e-2, 5e-4][device] * width as f64);
         assert_eq!(reaches[0].bound_s, Some(10.0));
         assert_eq!(reaches[1], whole(4096));
         assert_eq!(asked.last().unwrap(), &[128, 2048]);
@@ -273,11 +225,7 @@ mod tests {
         let (reaches, asked) = found(&[4096], 10.0, |_, width| {
             calls.set(calls.get() + 1);
             // The call for 128 columns is disturbed once.
-            let spike_s = if width == 128 && calls.get() == 3 {
-                5.0
-            } else {
-                0.0
-            };
+            let spike_s = if width == 128 && calls.get() == 3 { 5.0 } else { 0.0 };
             1e-3 * width as f64 + spike_s
         });
         assert_eq!(reaches, [whole(4096)]);

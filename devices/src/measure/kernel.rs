@@ -53,10 +53,7 @@ pub fn measure_kernel(
     };
     // An error in its runs says more than one of the end.
     let ended = run.finalize();
-    let found = times
-        .stopped_s
-        .map(|time_s| Measurement::at_least(d, time_s))
-        .map_or(found, Ok)?;
+    let found = times.stopped_s.map(|time_s| Measurement::at_least(d, time_s)).map_or(found, Ok)?;
     ended.map(|()| found)
 }
 
@@ -117,11 +114,7 @@ mod tests {
         fn execute(&mut self) -> Result<RunEnd, DeviceError> {
             let time_s = self.0[self.1.min(self.0.len() - 1)];
             self.1 += 1;
-            Ok(if time_s > 4.0 {
-                RunEnd::Stopped(time_s)
-            } else {
-                RunEnd::Done(time_s)
-            })
+            Ok(if time_s > 4.0 { RunEnd::Stopped(time_s) } else { RunEnd::Done(time_s) })
         }
 
         fn finalize(&mut self) -> Result<(), DeviceError> {
@@ -132,10 +125,7 @@ mod tests {
 
     fn measure(times_s: &[f64]) -> (Measurement, usize) {
         let mut run = Recorded(times_s.to_vec(), 0, Vec::new());
-        let config = MeasureConfig {
-            max_seconds: 2.0,
-            ..MeasureConfig::default()
-        };
+        let config = MeasureConfig { max_seconds: 2.0, ..MeasureConfig::default() };
         let found = measure_kernel(&mut run, 3, &config, &mut repeat_alone).unwrap();
         assert_eq!(found.repetitions_s.len(), found.sample.reps as usize);
         assert_eq!(run.2, ["initialize", "finalize"]);
@@ -145,15 +135,9 @@ mod tests {
     #[test]
     fn a_short_first_run_warms_up_and_a_long_one_counts() {
         let (found, runs) = measure(&[0.1, 0.0625]);
-        assert_eq!(
-            (found.sample.seconds, found.sample.reps, runs),
-            (0.0625, 3, 4)
-        );
+        assert_eq!((found.sample.seconds, found.sample.reps, runs), (0.0625, 3, 4));
         let (found, runs) = measure(&[0.25]);
-        assert_eq!(
-            (found.sample.seconds, found.sample.reps, runs),
-            (0.25, 3, 3)
-        );
+        assert_eq!((found.sample.seconds, found.sample.reps, runs), (0.25, 3, 3));
         let (found, runs) = measure(&[3.0]);
         assert_eq!((found.sample.seconds, found.sample.reps, runs), (3.0, 1, 1));
         assert_eq!(found.outcome, MeasureOutcome::OutOfTime);

@@ -39,10 +39,7 @@ impl<T: Scalar> RoomyMatrix<T> {
     fn grow(&mut self, count: usize) -> Option<Range<usize>> {
         if self.memory.len() < count {
             // The old memory is freed first.
-            *self = Self {
-                memory: Vec::new(),
-                written: 0,
-            };
+            *self = Self { memory: Vec::new(), written: 0 };
             let roomy = count
                 .checked_mul(ROOM)
                 .filter(|_| is_unwritten_memory_free())
@@ -110,9 +107,7 @@ impl<T: Scalar> UpdateOperands<T> {
         let mut needed = team.memory_needed(job, slices)?;
         // Read once: the devices may have all that is left, and another program may take a little in between.
         let free = free_bytes();
-        let left = free
-            .saturating_sub(self.missing_bytes(rows, cols, k))
-            .saturating_add(held);
+        let left = free.saturating_sub(self.missing_bytes(rows, cols, k)).saturating_add(held);
         if needed > left {
             team.limit_memory(left / slices.len().max(1) as u64);
             needed = team.memory_needed(job, slices)?;
@@ -141,9 +136,7 @@ impl<T: Scalar> UpdateOperands<T> {
         for ((operand, count), new) in operands.into_iter().zip(lengths).zip(&mut new) {
             // A length that does not fit exceeds the memory, which was refused above.
             let count = usize::try_from(count).unwrap_or(usize::MAX);
-            *new = operand
-                .grow(count)
-                .ok_or_else(|| memory_error(needed, needed))?;
+            *new = operand.grow(count).ok_or_else(|| memory_error(needed, needed))?;
         }
         (self.rows, self.cols, self.k) = (rows, cols, k);
         let [new_a, new_b, new_c] = new;
@@ -181,10 +174,7 @@ fn operand_lengths<T>(rows: usize, cols: usize, k: usize) -> [u128; 3] {
 }
 
 fn memory_error(needed_bytes: u64, missing_bytes: u64) -> DeviceError {
-    DeviceError::Memory {
-        needed_bytes,
-        missing_bytes,
-    }
+    DeviceError::Memory { needed_bytes, missing_bytes }
 }
 
 /// Returns the value of element `at`: an ordinary number between 1/32 and 1/2.
@@ -223,10 +213,7 @@ mod tests {
     #[test]
     fn sizes_beyond_counting_saturate() {
         let most = usize::MAX;
-        assert_eq!(
-            UpdateOperands::<f64>::default().missing_bytes(most, most, most),
-            u64::MAX
-        );
+        assert_eq!(UpdateOperands::<f64>::default().missing_bytes(most, most, most), u64::MAX);
     }
 
     /// Prepares for updates by two slices of C.
@@ -238,12 +225,7 @@ mod tests {
     }
 
     fn make_device(name: &str) -> Box<dyn Worker> {
-        let point = Point {
-            d: 1,
-            t_s: 1.0,
-            reps: 1,
-            ci_s: 0.0,
-        };
+        let point = Point { d: 1, t_s: 1.0, reps: 1, ci_s: 0.0 };
         let model = PiecewiseFpm::from_points(vec![point]).unwrap();
         Box::new(RecordedWorker::new(name, DeviceKind::Cpu, model, 4).unwrap())
     }
@@ -275,10 +257,7 @@ mod tests {
             assert_eq!(absent, [0; 3]);
         }
         let fresh = try_zeroed_matrix::<f64>(1 << 22).unwrap();
-        assert!(
-            count_absent_pages(&fresh) > 0,
-            "pages are made at the first write"
-        );
+        assert!(count_absent_pages(&fresh) > 0, "pages are made at the first write");
     }
 
     #[test]
@@ -287,10 +266,7 @@ mod tests {
         prepare(&mut operands, 100, 50, 10);
         assert_eq!(operands.missing_bytes(100, 50, 10), 0);
         // A large C is of no use to A.
-        assert_eq!(
-            operands.missing_bytes(200, 25, 10),
-            8 * (200 * 10 - 100 * 10)
-        );
+        assert_eq!(operands.missing_bytes(200, 25, 10), 8 * (200 * 10 - 100 * 10));
         prepare(&mut operands, 100, 20, 10);
         let held = operands.c.elements().len();
         assert_eq!(held, 100 * 50, "a smaller update keeps what there is");

@@ -180,11 +180,7 @@ impl<'a> Repetitions<'a> {
         Measurement {
             sample: Sample::measured(units, mean.mean, reps, mean.standard_error())
                 .with_cost(own.iter().sum()),
-            ci_s: if half_width_s.is_finite() {
-                half_width_s
-            } else {
-                mean.mean
-            },
+            ci_s: if half_width_s.is_finite() { half_width_s } else { mean.mean },
             outliers: saturate_count(outliers),
             repetitions_s: own,
             outcome,
@@ -242,11 +238,7 @@ mod tests {
         let (found, asked) = replay(&MeasureConfig::default(), &[&[0.5, 0.25]]);
         assert_eq!(asked, 3);
         assert_eq!(found[1].sample.seconds, 0.25);
-        assert!(
-            found
-                .iter()
-                .all(|m| m.is_precise() && m.sample.reps == 3 && m.ci_s == 0.0)
-        );
+        assert!(found.iter().all(|m| m.is_precise() && m.sample.reps == 3 && m.ci_s == 0.0));
     }
 
     #[test]
@@ -269,45 +261,26 @@ mod tests {
         );
         assert_eq!(asked, 20);
         assert_eq!(found.outcome, MeasureOutcome::OutOfRepetitions);
-        assert_eq!(
-            (found.sample.seconds, found.sample.reps, found.outliers),
-            (0.25, 20, 0)
-        );
+        assert_eq!((found.sample.seconds, found.sample.reps, found.outliers), (0.25, 20, 0));
         assert_eq!((found.is_normal(), found.fastest_s()), (Some(false), 0.125));
     }
 
     #[test]
     fn a_spike_is_measured_again() {
-        let (found, asked) = replay(
-            &MeasureConfig::default(),
-            &[&[1.0], &[60.0 / 8.0], &[1.0], &[1.0]],
-        );
+        let (found, asked) =
+            replay(&MeasureConfig::default(), &[&[1.0], &[60.0 / 8.0], &[1.0], &[1.0]]);
         assert_eq!(asked, 4);
-        assert_eq!(
-            (
-                found[0].sample.seconds,
-                found[0].sample.reps,
-                found[0].outliers
-            ),
-            (1.0, 3, 1)
-        );
+        assert_eq!((found[0].sample.seconds, found[0].sample.reps, found[0].outliers), (1.0, 3, 1));
         assert!(found[0].is_precise());
     }
 
     #[test]
     fn two_spikes_of_three_are_not_believed_yet() {
-        let config = MeasureConfig {
-            max_reps: 4,
-            ..MeasureConfig::default()
-        };
+        let config = MeasureConfig { max_reps: 4, ..MeasureConfig::default() };
         let (found, asked) = replay(&config, &[&[1.5], &[0.125], &[1.75], &[0.125]]);
         assert_eq!(asked, 6, "half as many more");
         assert_eq!(
-            (
-                found[0].sample.seconds,
-                found[0].sample.reps,
-                found[0].outliers
-            ),
+            (found[0].sample.seconds, found[0].sample.reps, found[0].outliers),
             (0.125, 4, 2)
         );
         assert!(found[0].is_precise());
@@ -315,19 +288,12 @@ mod tests {
 
     #[test]
     fn a_device_with_two_speeds_is_believed_in_the_end() {
-        let config = MeasureConfig {
-            max_reps: 4,
-            ..MeasureConfig::default()
-        };
+        let config = MeasureConfig { max_reps: 4, ..MeasureConfig::default() };
         let two_speeds: &[&[f64]] = &[&[1.25], &[0.5], &[0.5], &[1.25], &[0.5], &[1.25]];
         let (found, asked) = replay(&config, two_speeds);
         assert_eq!(asked, 6, "it was given the chance to be a disturbance");
         assert_eq!(
-            (
-                found[0].sample.seconds,
-                found[0].sample.reps,
-                found[0].outliers
-            ),
+            (found[0].sample.seconds, found[0].sample.reps, found[0].outliers),
             (0.875, 6, 0)
         );
         assert_eq!(found[0].outcome, MeasureOutcome::OutOfRepetitions);
@@ -335,17 +301,10 @@ mod tests {
 
     #[test]
     fn many_repetitions_are_checked_now_and_then() {
-        let config = MeasureConfig {
-            max_reps: 1000,
-            max_seconds: 1e9,
-            ..MeasureConfig::default()
-        };
+        let config = MeasureConfig { max_reps: 1000, max_seconds: 1e9, ..MeasureConfig::default() };
         // Too unsteady until about the 100th repetition, and ever better.
-        let (found, _) = repeat_made_up(
-            &config,
-            |number| 1.0 + [-0.125, 0.125][number % 2],
-            &mut repeat_alone,
-        );
+        let (found, _) =
+            repeat_made_up(&config, |number| 1.0 + [-0.125, 0.125][number % 2], &mut repeat_alone);
         assert!(found.is_precise());
         let enough = f64::from(found.sample.reps);
         // t·s/√n = 0.025 at n = (1.98·0.125/0.025)² = 98.
@@ -355,11 +314,7 @@ mod tests {
     #[test]
     fn a_higher_confidence_widens_the_interval_and_not_the_standard_error() {
         let found = [0.95, 0.99].map(|confidence| {
-            let config = MeasureConfig {
-                confidence,
-                max_reps: 3,
-                ..MeasureConfig::default()
-            };
+            let config = MeasureConfig { confidence, max_reps: 3, ..MeasureConfig::default() };
             let noisy: &[&[f64]] = &[&[0.9], &[1.0], &[1.1]];
             replay(&config, noisy).0.remove(0)
         });

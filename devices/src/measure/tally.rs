@@ -25,10 +25,8 @@ impl MeasureTally {
     /// Adds one more measurement.
     pub fn count(&mut self, measurement: &Measurement) {
         let outcome = measurement.outcome;
-        let imprecise = matches!(
-            outcome,
-            MeasureOutcome::OutOfRepetitions | MeasureOutcome::OutOfTime
-        );
+        let imprecise =
+            matches!(outcome, MeasureOutcome::OutOfRepetitions | MeasureOutcome::OutOfTime);
         self.measurements += u64::from(outcome != MeasureOutcome::Idle);
         self.repetitions += u64::from(measurement.sample.reps);
         self.outliers += u64::from(measurement.outliers);
@@ -74,12 +72,7 @@ mod tests {
             ..noisy.clone()
         };
         let mut tally = MeasureTally::default();
-        for found in [
-            noisy,
-            precise,
-            Measurement::at_least(7, 9.0),
-            Measurement::default(),
-        ] {
+        for found in [noisy, precise, Measurement::at_least(7, 9.0), Measurement::default()] {
             tally.count(&found);
         }
         let expected = MeasureTally {

@@ -67,10 +67,7 @@ pub fn measure_team<T: Scalar>(
     config.validate()?;
     let job = JobShape::of::<T>(rows, slices.iter().sum(), depth);
     operands.prepare_with_devices(team, &job, slices)?;
-    let few: Vec<usize> = slices
-        .iter()
-        .map(|&columns| columns.min(WARM_UP_COLUMNS))
-        .collect();
+    let few: Vec<usize> = slices.iter().map(|&columns| columns.min(WARM_UP_COLUMNS)).collect();
     let reaches = find_reaches(slices, few, config.max_seconds, &mut |widths| {
         operands.run_job(team, widths, depth)
     })?;
@@ -80,14 +77,13 @@ pub fn measure_team<T: Scalar>(
         .zip(slices)
         .map(|(reach, &columns)| {
             let units = (rows * columns) as u64;
-            reach.bound_s.map_or_else(Measurement::default, |bound_s| {
-                Measurement::at_least(units, bound_s)
-            })
+            reach
+                .bound_s
+                .map_or_else(Measurement::default, |bound_s| Measurement::at_least(units, bound_s))
         })
         .collect();
-    let measured: Vec<usize> = (0..slices.len())
-        .filter(|&i| slices[i] > 0 && reaches[i].bound_s.is_none())
-        .collect();
+    let measured: Vec<usize> =
+        (0..slices.len()).filter(|&i| slices[i] > 0 && reaches[i].bound_s.is_none()).collect();
     if !measured.is_empty() {
         let columns: Vec<usize> = reaches.iter().map(|reach| reach.columns).collect();
         let found = operands.measure_columns(team, &columns, &measured, depth, config, in_step)?;
@@ -119,11 +115,7 @@ fn put_in_job(
             cost_s: measured.sample.cost_s * together as f64 + ends_s,
             ..measured.sample
         },
-        repetitions_s: measured
-            .repetitions_s
-            .into_iter()
-            .map(|time_s| time_s + part_s)
-            .collect(),
+        repetitions_s: measured.repetitions_s.into_iter().map(|time_s| time_s + part_s).collect(),
         ..measured
     }
 }
@@ -145,27 +137,17 @@ impl<T: Scalar> UpdateOperands<T> {
         let job = JobShape::of::<T>(self.rows, columns.iter().sum(), depth);
         // The job is as long as one repetition, after which devices count from 0 again: each repetition is whole visits.
         let visited = team.updates_per_visit(&job, columns)?;
-        let repetition = JobShape {
-            depth: Depth::of(depth.k_max, visited),
-            ..job
-        };
+        let repetition = JobShape { depth: Depth::of(depth.k_max, visited), ..job };
         team.reserve(&repetition, columns)?;
         let begun = team.begin(self.first_columns(columns), columns, repetition.depth)?;
         // If memory was refused, the tiles are smaller than planned.
         let possible = team.updates_per_visit(&repetition, columns)?;
-        let together = if visited.is_multiple_of(possible) {
-            possible
-        } else {
-            visited
-        };
+        let together = if visited.is_multiple_of(possible) { possible } else { visited };
         if team.copies_ahead() {
             // No update has announced the panels of the first one, so it takes longer than the others.
             self.run_update(team, columns, together)?;
         }
-        let units: Vec<u64> = measured
-            .iter()
-            .map(|&i| (self.rows * columns[i]) as u64)
-            .collect();
+        let units: Vec<u64> = measured.iter().map(|&i| (self.rows * columns[i]) as u64).collect();
         let found = repeat_until_confident(
             &units,
             config,
@@ -208,23 +190,12 @@ impl<T: Scalar> UpdateOperands<T> {
         let (rows, cols) = (self.rows, slices.iter().sum());
         let a = View::new(self.a.elements(), rows, self.k, rows.max(1));
         let b = View::new(self.b.elements(), self.k, cols, self.k.max(1));
-        let mut c = ViewMut::new(
-            self.c.elements_mut(),
-            rows,
-            cols,
-            leading_dimension::<T>(rows),
-        );
+        let mut c = ViewMut::new(self.c.elements_mut(), rows, cols, leading_dimension::<T>(rows));
         let mut means_s = vec![0.0; slices.len()];
         let share = team.share_of_time();
         for _ in 0..together {
-            let times = team.update(
-                T::ONE,
-                (a, b),
-                Some((a, b)),
-                c.reborrow(),
-                slices,
-                &mut || false,
-            )?;
+            let times =
+                team.update(T::ONE, (a, b), Some((a, b)), c.reborrow(), slices, &mut || false)?;
             let devices = times.iter().zip(team.infos());
             for (mean_s, (time, device)) in means_s.iter_mut().zip(devices) {
                 *mean_s += time.sustained_s(device.clock, share) / together as f64;
@@ -243,23 +214,14 @@ mod tests {
     use isochron_hierarchy::model::{PiecewiseFpm, Point};
 
     fn recorded(name: &str, d: u64, t_s: f64) -> Box<dyn Worker> {
-        let point = Point {
-            d,
-            t_s,
-            reps: 1,
-            ci_s: 0.0,
-        };
+        let point = Point { d, t_s, reps: 1, ci_s: 0.0 };
         let model = PiecewiseFpm::from_points(vec![point]).unwrap();
         Box::new(RecordedWorker::new(name, DeviceKind::Cpu, model, 4).unwrap())
     }
 
     #[test]
     fn recorded_devices_measure_as_recorded() {
-        let workers = vec![
-            recorded("a", 8, 2.0),
-            recorded("idle", 8, 1.0),
-            recorded("b", 2, 0.5),
-        ];
+        let workers = vec![recorded("a", 8, 2.0), recorded("idle", 8, 1.0), recorded("b", 2, 0.5)];
         let mut team = DeviceTeam::new(workers).unwrap();
         let config = MeasureConfig::default();
         let found = measure_team(
@@ -273,10 +235,7 @@ mod tests {
         )
         .unwrap();
         // 16 × 8 and 16 × 4 with b = 4 are 8 and 4 units.
-        assert_eq!(
-            (found[0].sample.seconds, found[2].sample.seconds),
-            (2.0, 1.0)
-        );
+        assert_eq!((found[0].sample.seconds, found[2].sample.seconds), (2.0, 1.0));
         assert_eq!(found[1], Measurement::default());
         assert!(found[0].is_precise() && found[2].is_precise());
     }
@@ -309,10 +268,8 @@ mod tests {
     }
 
     fn throttled(clock: DeviceClock) -> Box<dyn Worker> {
-        let info = DeviceInfo {
-            cores: vec![0],
-            ..DeviceInfo::new("throttled", DeviceKind::Cpu, clock)
-        };
+        let info =
+            DeviceInfo { cores: vec![0], ..DeviceInfo::new("throttled", DeviceKind::Cpu, clock) };
         Box::new(Throttled(info, 0))
     }
 
@@ -327,10 +284,7 @@ mod tests {
 
     impl<T: Scalar> Updates<T> for Throttled {
         fn begin(&mut self, _c: ViewMut<'_, T>, _depth: Depth) -> Result<UpdateTime, DeviceError> {
-            Ok(UpdateTime {
-                busy_s: 5e-6,
-                cpu_s: 0.0,
-            })
+            Ok(UpdateTime { busy_s: 5e-6, cpu_s: 0.0 })
         }
 
         fn update_ahead(
@@ -341,15 +295,9 @@ mod tests {
             _c: ViewMut<'_, T>,
         ) -> Result<UpdateTime, DeviceError> {
             self.1 += 1;
-            let busy_s = if self.1.is_multiple_of(5) || self.1.is_multiple_of(3) {
-                0.0925
-            } else {
-                0.005
-            };
-            Ok(UpdateTime {
-                busy_s,
-                cpu_s: 0.005,
-            })
+            let busy_s =
+                if self.1.is_multiple_of(5) || self.1.is_multiple_of(3) { 0.0925 } else { 0.005 };
+            Ok(UpdateTime { busy_s, cpu_s: 0.005 })
         }
 
         fn finish(&mut self, _c: ViewMut<'_, T>) -> Result<UpdateTime, DeviceError> {
@@ -434,11 +382,7 @@ mod tests {
             &mut repeat_alone,
         )
         .unwrap_err();
-        let DeviceError::Memory {
-            needed_bytes,
-            missing_bytes,
-        } = error
-        else {
+        let DeviceError::Memory { needed_bytes, missing_bytes } = error else {
             panic!("{error}");
         };
         let ld = leading_dimension::<f64>(huge) as u64;

@@ -53,10 +53,7 @@ impl HostClock {
             free_share: load.share_of_cores,
             renewed: Instant::now(),
             recent: vec![RecentUpdates::default(); devices.len()],
-            visits: together
-                .iter()
-                .map(|&updates| VisitTimes::of(updates))
-                .collect(),
+            visits: together.iter().map(|&updates| VisitTimes::of(updates)).collect(),
         }
     }
 
@@ -72,11 +69,7 @@ impl HostClock {
             .map(|device| {
                 let read = self.read_device(device, times[device]);
                 let seconds = self.visits[device].add(columns[device], read.seconds)?;
-                Some(Sample {
-                    units: columns[device] as u64,
-                    seconds,
-                    ..read
-                })
+                Some(Sample { units: columns[device] as u64, seconds, ..read })
             })
             .collect();
         samples.into_iter().collect()
@@ -106,11 +99,7 @@ impl HostClock {
         };
         Sample {
             seconds,
-            quality: if is_stopped {
-                Quality::Disturbed
-            } else {
-                Quality::Measured
-            },
+            quality: if is_stopped { Quality::Disturbed } else { Quality::Measured },
             ..as_measured
         }
     }
@@ -126,11 +115,7 @@ impl RecentUpdates {
     fn add(&mut self, wall_s: f64, explained_s: f64) {
         let [fewest, most] = WINDOW_UPDATES;
         self.times_s.push_back([wall_s, explained_s]);
-        let mut kept_s: f64 = self
-            .times_s
-            .iter()
-            .map(|[_, explained_s]| explained_s)
-            .sum();
+        let mut kept_s: f64 = self.times_s.iter().map(|[_, explained_s]| explained_s).sum();
         while self.times_s.len() > most || (kept_s > WINDOW_S && self.times_s.len() > fewest) {
             let oldest = self.times_s.pop_front();
             kept_s -= oldest.map_or(0.0, |[_, explained_s]| explained_s);
@@ -140,10 +125,8 @@ impl RecentUpdates {
     /// Returns the wall time over the time that the quota explains, at least 1. The update that was stopped for longest is
     /// left out: a single one says nothing of the others.
     fn find_factor(&self) -> f64 {
-        let Some(worst) = self
-            .times_s
-            .iter()
-            .max_by(|a, b| (a[0] - a[1]).total_cmp(&(b[0] - b[1])))
+        let Some(worst) =
+            self.times_s.iter().max_by(|a, b| (a[0] - a[1]).total_cmp(&(b[0] - b[1])))
         else {
             return 1.0;
         };
@@ -151,11 +134,7 @@ impl RecentUpdates {
             let sum: f64 = self.times_s.iter().map(|times| times[of]).sum();
             sum - worst[of]
         });
-        if explained_s > 0.0 {
-            (wall_s / explained_s).max(1.0)
-        } else {
-            1.0
-        }
+        if explained_s > 0.0 { (wall_s / explained_s).max(1.0) } else { 1.0 }
     }
 }
 
@@ -173,11 +152,7 @@ struct VisitTimes {
 impl VisitTimes {
     /// Begins with a device on which this number of updates belong together.
     fn of(updates: usize) -> Self {
-        Self {
-            updates,
-            cols: 0,
-            last: VecDeque::new(),
-        }
+        Self { updates, cols: 0, last: VecDeque::new() }
     }
 
     /// Adds the time of an update. Returns the mean time of the updates of a visit, once it is complete.
@@ -202,16 +177,7 @@ mod tests {
     fn clock(clock: DeviceClock, share: f64) -> HostClock {
         HostClock {
             clocks: vec![clock],
-            ..HostClock::new(
-                &[],
-                &[],
-                &[1],
-                Load {
-                    share,
-                    share_of_cores: 1.0,
-                    ..Load::NONE
-                },
-            )
+            ..HostClock::new(&[], &[], &[1], Load { share, share_of_cores: 1.0, ..Load::NONE })
         }
     }
 
@@ -233,13 +199,8 @@ mod tests {
             assert_eq!(read(&mut quota, update(0.04, 0.01)), 0.04);
         }
         // It explains no half of this.
-        let last = (0..200)
-            .map(|_| read(&mut quota, update(0.09, 0.01)))
-            .last();
-        assert!(
-            last.is_some_and(|last| (last - 0.09).abs() < 1e-3),
-            "{last:?}"
-        );
+        let last = (0..200).map(|_| read(&mut quota, update(0.09, 0.01))).last();
+        assert!(last.is_some_and(|last| (last - 0.09).abs() < 1e-3), "{last:?}");
     }
 
     #[test]
@@ -249,9 +210,7 @@ mod tests {
             let mut quota = clock(DeviceClock::Cores, 0.25);
             quota.recent = vec![RecentUpdates::default()];
             let wall_s = 4.8 * cpu_s;
-            let times: Vec<f64> = (0..6)
-                .map(|_| read(&mut quota, update(wall_s, cpu_s)))
-                .collect();
+            let times: Vec<f64> = (0..6).map(|_| read(&mut quota, update(wall_s, cpu_s))).collect();
             assert_eq!(times[0], 4.0 * cpu_s);
             for time_s in &times[1..] {
                 assert!((time_s - wall_s).abs() < 1e-12 * wall_s, "{times:?}");
@@ -304,10 +263,7 @@ mod tests {
                 let is_stopped = step == 100;
                 let busy_s = if is_stopped { 10.0 } else { wall_s };
                 let read = read(&mut host, update(busy_s, 0.01));
-                assert!(
-                    is_stopped || (read - wall_s).abs() < 1e-12,
-                    "{step}: {read}"
-                );
+                assert!(is_stopped || (read - wall_s).abs() < 1e-12, "{step}: {read}");
             }
         }
     }
@@ -344,11 +300,7 @@ mod tests {
 
     #[test]
     fn without_a_quota_the_wall_time_counts() {
-        for kind in [
-            DeviceClock::Cores,
-            DeviceClock::Accelerator,
-            DeviceClock::Prescribed,
-        ] {
+        for kind in [DeviceClock::Cores, DeviceClock::Accelerator, DeviceClock::Prescribed] {
             let mut free = clock(kind, 1.0);
             free.recent = vec![RecentUpdates::default()];
             assert_eq!(read(&mut free, update(0.4, 0.1)), 0.4);

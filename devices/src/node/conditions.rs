@@ -162,21 +162,12 @@ mod tests {
         assert_eq!(nothing, HostConditions::default());
         let cpu = "sys/devices/system/cpu";
         for (name, text) in [
-            (
-                &*format!("{cpu}/cpu3/cpufreq/scaling_governor"),
-                "powersave\n",
-            ),
-            (
-                &*format!("{cpu}/cpu3/cpufreq/scaling_max_freq"),
-                "2100000\n",
-            ),
+            (&*format!("{cpu}/cpu3/cpufreq/scaling_governor"), "powersave\n"),
+            (&*format!("{cpu}/cpu3/cpufreq/scaling_max_freq"), "2100000\n"),
             (&*format!("{cpu}/intel_pstate/no_turbo"), "1\n"),
             ("proc/sys/kernel/osrelease", "6.1.0\n"),
             ("etc/machine-id", "a1b2\n"),
-            (
-                "sys/class/powercap/intel-rapl:0/constraint_0_power_limit_uw",
-                "9000\n",
-            ),
+            ("sys/class/powercap/intel-rapl:0/constraint_0_power_limit_uw", "9000\n"),
             ("proc/driver/nvidia/version", "NVRM version: 575\nGCC\n"),
             (
                 "proc/driver/nvidia/gpus/0000:17:00.0/information",
@@ -203,29 +194,18 @@ mod tests {
         for (id, is_told) in [("a1b3\n", true), ("uninitialized\n", false), ("\n", false)] {
             write(root, "etc/machine-id", id);
             let other = HostConditions::read_files(root, None, None).machine;
-            assert!(
-                other.is_some() == is_told && other.as_ref() != Some(&machine),
-                "{id}"
-            );
+            assert!(other.is_some() == is_told && other.as_ref() != Some(&machine), "{id}");
         }
         write(root, &format!("{cpu}/cpufreq/boost"), "1\n");
         let told = HostConditions::read_files(root, Some(4), None);
-        assert_eq!(
-            (told.boost.as_deref(), told.governor, told.uuid),
-            (Some("on"), None, None)
-        );
+        assert_eq!((told.boost.as_deref(), told.governor, told.uuid), (Some("on"), None, None));
     }
 
     #[test]
     fn the_state_of_a_gpu_is_told_in_steps_and_unknown_without_its_library() {
         let told = HostConditions::default().with_gpu("GPU-4a", GpuState::default());
         assert_eq!(told.uuid.as_deref(), Some("GPU-4a"));
-        for value in [
-            &told.clock_cap,
-            &told.power_cap,
-            &told.used_memory,
-            &told.ecc,
-        ] {
+        for value in [&told.clock_cap, &told.power_cap, &told.used_memory, &told.ecc] {
             assert_eq!(value.as_deref(), Some("unknown"));
         }
         for (used, eighths) in [(0, "0"), (999, "0"), (1000, "1"), (7999, "7"), (8000, "8")] {

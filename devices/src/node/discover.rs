@@ -137,18 +137,14 @@ mod tests {
     }
 
     fn logical(groups: &[CoreGroup]) -> Vec<u32> {
-        groups
-            .iter()
-            .flat_map(|g| g.cores.iter().map(|c| c.core))
-            .collect()
+        groups.iter().flat_map(|g| g.cores.iter().map(|c| c.core)).collect()
     }
 
     #[test]
     fn shares_are_contiguous_and_cover_the_host() {
         let topology = Topology::from_synthetic("pack:2 core:5 pu:2").unwrap();
-        let dealt: Vec<Vec<u32>> = (0..4)
-            .map(|i| logical(&rank_groups(&topology, place(i, 4), Grouping::Auto)))
-            .collect();
+        let dealt: Vec<Vec<u32>> =
+            (0..4).map(|i| logical(&rank_groups(&topology, place(i, 4), Grouping::Auto))).collect();
         assert_eq!(dealt.concat(), (0..10).collect::<Vec<u32>>());
         assert!(dealt.iter().all(|cores| (2..=3).contains(&cores.len())));
     }
@@ -164,10 +160,7 @@ mod tests {
         assert_eq!(all, [4, 5, 6, 7]);
         assert_eq!((found.gpus.len(), found.gpus[1].gpu), (2, 1));
         let without = rank_devices(&topology, place(1, 2), Grouping::Node, &[]);
-        assert_eq!(
-            without,
-            host_devices(&topology, 2, Grouping::Node, &[]).swap_remove(1)
-        );
+        assert_eq!(without, host_devices(&topology, 2, Grouping::Node, &[]).swap_remove(1));
     }
 
     #[test]

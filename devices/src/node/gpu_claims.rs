@@ -78,14 +78,8 @@ impl<'a> GpuClaims<'a> {
                     let rank = seeker.rank;
                     let holder = GpuHolder { rank, wish };
                     *gpu = claims.find_gpu(seeker, holder).map_err(|reason| {
-                        let value = wish
-                            .number
-                            .map_or("next free".to_owned(), |n| n.to_string());
-                        GpuRefusal {
-                            rank,
-                            value,
-                            reason,
-                        }
+                        let value = wish.number.map_or("next free".to_owned(), |n| n.to_string());
+                        GpuRefusal { rank, value, reason }
                     })?;
                     claims.holders.entry(gpu).or_default().push(holder);
                 }
@@ -107,9 +101,7 @@ impl<'a> GpuClaims<'a> {
         let n = seeker.gpus.len();
         if let Some(number) = holder.wish.number {
             let Some(&uuid) = seeker.gpus.get(number) else {
-                return Err(format!(
-                    "{holder}: this process sees {n} GPUs, numbered from 0"
-                ));
+                return Err(format!("{holder}: this process sees {n} GPUs, numbered from 0"));
             };
             return match self.find_hindrance(uuid, holder) {
                 None => Ok(uuid),
@@ -126,22 +118,18 @@ impl<'a> GpuClaims<'a> {
                 Some(other) => seen.push(format!("GPU {number} is that of {other}")),
             }
         }
-        able.into_iter()
-            .min_by_key(|uuid| self.count_holders(uuid))
-            .ok_or_else(|| {
-                format!(
-                    "{holder} finds no free GPU: {}; devices share one if each has `share = true`",
-                    seen.join(", ")
-                )
-            })
+        able.into_iter().min_by_key(|uuid| self.count_holders(uuid)).ok_or_else(|| {
+            format!(
+                "{holder} finds no free GPU: {}; devices share one if each has `share = true`",
+                seen.join(", ")
+            )
+        })
     }
 
     /// Returns a device that keeps this one from the GPU.
     fn find_hindrance(&self, uuid: &str, holder: GpuHolder<'_>) -> Option<GpuHolder<'a>> {
         let mut others = self.holders.get(uuid)?.iter();
-        others
-            .find(|other| !(holder.wish.share && other.wish.share))
-            .copied()
+        others.find(|other| !(holder.wish.share && other.wish.share)).copied()
     }
 }
 
@@ -153,11 +141,7 @@ mod tests {
         wishes
             .iter()
             .enumerate()
-            .map(|(device, &(number, share))| GpuWish {
-                device,
-                number,
-                share,
-            })
+            .map(|(device, &(number, share))| GpuWish { device, number, share })
             .collect()
     }
 
@@ -170,19 +154,13 @@ mod tests {
         let seekers: Vec<GpuSeeker<'_>> = wishes
             .iter()
             .enumerate()
-            .map(|(rank, wishes)| GpuSeeker {
-                rank,
-                gpus: gpus.to_vec(),
-                wishes,
-            })
+            .map(|(rank, wishes)| GpuSeeker { rank, gpus: gpus.to_vec(), wishes })
             .collect();
         let mut granted = Vec::new();
         for uuids in GpuClaims::grant_wishes(&seekers)?.1 {
             // The names outlive the wishes.
             let named = gpus.iter().copied();
-            let named = uuids
-                .iter()
-                .map(|uuid| named.clone().find(|gpu| gpu == uuid));
+            let named = uuids.iter().map(|uuid| named.clone().find(|gpu| gpu == uuid));
             granted.push(named.map(Option::unwrap).collect());
         }
         Ok(granted)
@@ -196,56 +174,32 @@ mod tests {
     #[test]
     fn devices_without_a_number_take_the_next_free_gpu() {
         let three = ["a", "b", "c"];
-        assert_eq!(
-            granted(&three, &[&[NEXT], &[NEXT], &[NEXT]]).unwrap(),
-            [["a"], ["b"], ["c"]]
-        );
+        assert_eq!(granted(&three, &[&[NEXT], &[NEXT], &[NEXT]]).unwrap(), [["a"], ["b"], ["c"]]);
         // A number is kept for the device that names it, whichever comes first.
         assert_eq!(
             granted(&three, &[&[NEXT, NEXT], &[(Some(0), false)]]).unwrap(),
             [vec!["b", "c"], vec!["a"]]
         );
         // A rank that needs none leaves them to the others.
-        assert_eq!(
-            granted(&three, &[&[], &[NEXT]]).unwrap(),
-            [vec![], vec!["a"]]
-        );
+        assert_eq!(granted(&three, &[&[], &[NEXT]]).unwrap(), [vec![], vec!["a"]]);
     }
 
     #[test]
     fn ranks_that_see_different_gpus_number_their_own() {
         let (wishes, number) = (wishes(&[NEXT]), wishes(&[(Some(0), false)]));
         let seekers = [
-            GpuSeeker {
-                rank: 4,
-                gpus: vec!["a", "b"],
-                wishes: &wishes,
-            },
-            GpuSeeker {
-                rank: 5,
-                gpus: vec!["b"],
-                wishes: &wishes,
-            },
-            GpuSeeker {
-                rank: 6,
-                gpus: vec!["c"],
-                wishes: &number,
-            },
+            GpuSeeker { rank: 4, gpus: vec!["a", "b"], wishes: &wishes },
+            GpuSeeker { rank: 5, gpus: vec!["b"], wishes: &wishes },
+            GpuSeeker { rank: 6, gpus: vec!["c"], wishes: &number },
         ];
         let (claims, granted) = GpuClaims::grant_wishes(&seekers).unwrap();
         assert_eq!(granted, [["a"], ["b"], ["c"]]);
-        assert_eq!(
-            (claims.count_holders("b"), claims.count_holders("d")),
-            (1, 0)
-        );
+        assert_eq!((claims.count_holders("b"), claims.count_holders("d")), (1, 0));
     }
 
     #[test]
     fn a_gpu_is_shared_only_where_every_device_says_so() {
-        assert_eq!(
-            granted(&["a"], &[&[ZERO_SHARED], &[ZERO_SHARED]]).unwrap(),
-            [["a"], ["a"]]
-        );
+        assert_eq!(granted(&["a"], &[&[ZERO_SHARED], &[ZERO_SHARED]]).unwrap(), [["a"], ["a"]]);
         for (first, second) in [(false, false), (true, false), (false, true)] {
             let ranks: [&[_]; 2] = [&[(Some(0), first)], &[(Some(0), second)]];
             let refusal = granted(&["a", "b"], &ranks).unwrap_err();
@@ -257,10 +211,7 @@ mod tests {
         let within = granted(&["a", "b"], &[&[ZERO, ZERO]]).unwrap_err();
         assert!(within.reason.contains("node 0, device 1"), "{within:?}");
         // Each of the first two gets its own GPU, and the third one shares.
-        assert_eq!(
-            granted(&["a", "b"], &[&[ANY], &[ANY], &[ANY]]).unwrap(),
-            [["a"], ["b"], ["a"]]
-        );
+        assert_eq!(granted(&["a", "b"], &[&[ANY], &[ANY], &[ANY]]).unwrap(), [["a"], ["b"], ["a"]]);
         assert_eq!(
             granted(&["a", "b"], &[&[NEXT], &[ANY], &[ANY]]).unwrap(),
             [["a"], ["b"], ["b"]]

@@ -55,10 +55,7 @@ pub fn offer_gpus(
         }
     };
     let offers = GpuOffers {
-        gpus: found
-            .iter()
-            .map(|gpu| GpuOffer::new(topology, gpu))
-            .collect(),
+        gpus: found.iter().map(|gpu| GpuOffer::new(topology, gpu)).collect(),
         wishes,
         place: launched,
     };
@@ -94,11 +91,7 @@ pub fn assign_gpus(
     let mut mine = Vec::new();
     for &(ref uuid, sharers) in assigned.get(&rank).into_iter().flatten() {
         let info = found.iter().find(|gpu| gpu.uuid == *uuid).cloned();
-        mine.extend(info.map(|info| RankGpu {
-            info,
-            sharers,
-            on_host,
-        }));
+        mine.extend(info.map(|info| RankGpu { info, sharers, on_host }));
     }
     notices.extend(slices::slice_notices(found, &mine, |uuid| {
         assigned
@@ -115,11 +108,7 @@ fn list_wishes(node: &NodeSpec) -> Vec<GpuWish> {
         .iter()
         .enumerate()
         .filter(|(_, device)| device.kind == DeviceKind::Cuda)
-        .map(|(device, spec)| GpuWish {
-            device,
-            number: spec.gpu,
-            share: spec.share,
-        })
+        .map(|(device, spec)| GpuWish { device, number: spec.gpu, share: spec.share })
         .collect()
 }
 
@@ -205,10 +194,7 @@ impl GpuOffer {
             .values()
             .copied()
             .min();
-        Self {
-            uuid: gpu.uuid.clone(),
-            distance: nearest.unwrap_or(u32::MAX),
-        }
+        Self { uuid: gpu.uuid.clone(), distance: nearest.unwrap_or(u32::MAX) }
     }
 }
 
@@ -218,9 +204,8 @@ fn deal_gpus(ranks: &[Vec<GpuOffer>]) -> Vec<Vec<String>> {
     let mut distances: BTreeMap<&str, Vec<Option<u32>>> = BTreeMap::new();
     for (rank, gpus) in ranks.iter().enumerate() {
         for gpu in gpus {
-            distances
-                .entry(&gpu.uuid)
-                .or_insert_with(|| vec![None; ranks.len()])[rank] = Some(gpu.distance);
+            distances.entry(&gpu.uuid).or_insert_with(|| vec![None; ranks.len()])[rank] =
+                Some(gpu.distance);
         }
     }
     let (uuids, distances): (Vec<&str>, Vec<_>) = distances.into_iter().unzip();
@@ -238,12 +223,7 @@ mod tests {
     use super::*;
 
     fn offers(gpus: &[(&str, u32)]) -> Vec<GpuOffer> {
-        gpus.iter()
-            .map(|&(uuid, distance)| GpuOffer {
-                uuid: uuid.to_owned(),
-                distance,
-            })
-            .collect()
+        gpus.iter().map(|&(uuid, distance)| GpuOffer { uuid: uuid.to_owned(), distance }).collect()
     }
 
     #[test]
@@ -268,19 +248,11 @@ mod tests {
     /// A rank that sees these GPUs, all equally near.
     fn rank(uuids: &[&str], wishes: Option<Vec<GpuWish>>) -> GpuOffers {
         let gpus: Vec<(&str, u32)> = uuids.iter().map(|uuid| (*uuid, 0)).collect();
-        GpuOffers {
-            gpus: offers(&gpus),
-            wishes,
-            place: None,
-        }
+        GpuOffers { gpus: offers(&gpus), wishes, place: None }
     }
 
     fn wish(number: Option<usize>, share: bool) -> GpuWish {
-        GpuWish {
-            device: 1,
-            number,
-            share,
-        }
+        GpuWish { device: 1, number, share }
     }
 
     #[test]
@@ -309,11 +281,7 @@ mod tests {
 
     #[test]
     fn gpus_are_left_to_ranks_of_other_communicators() {
-        let cases = [
-            (0, 1, vec!["a", "c"]),
-            (1, 1, vec!["b"]),
-            (1, 2, vec!["c", "a", "b"]),
-        ];
+        let cases = [(0, 1, vec!["a", "c"]), (1, 1, vec!["b"]), (1, 2, vec!["c", "a", "b"])];
         for (index, here, left) in cases {
             let mut offers = rank(&["c", "a", "b"], None);
             offers.place = Some(HostPlace { index, count: 2 });

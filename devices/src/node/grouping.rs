@@ -51,10 +51,7 @@ impl Grouping {
                 Self::Auto | Self::Kind => core.kind,
                 Self::Package | Self::Numa | Self::Node => None,
             };
-            groups
-                .entry((place, Reverse(kind)))
-                .or_default()
-                .push(core.clone());
+            groups.entry((place, Reverse(kind))).or_default().push(core.clone());
         }
         groups.into_values().collect()
     }
@@ -76,10 +73,7 @@ mod tests {
             assert_eq!(grouping.to_string().parse::<Grouping>().unwrap(), grouping);
         }
         let error = "socket".parse::<Grouping>().unwrap_err().to_string();
-        assert!(
-            error.contains("socket") && error.contains("numa"),
-            "{error}"
-        );
+        assert!(error.contains("socket") && error.contains("numa"), "{error}");
     }
 
     proptest! {

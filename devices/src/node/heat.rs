@@ -39,9 +39,7 @@ impl HeatSensors {
                 gpu: gpu.map(str::to_owned),
             }
         });
-        Self {
-            devices: devices.collect(),
-        }
+        Self { devices: devices.collect() }
     }
 
     /// Reads the counters.
@@ -78,11 +76,7 @@ fn list_files(cpus: &Path, units: impl Iterator<Item = u32>) -> Vec<PathBuf> {
 }
 
 fn read_count(file: &Path) -> u64 {
-    fs::read_to_string(file)
-        .unwrap_or_default()
-        .trim()
-        .parse()
-        .unwrap_or(0)
+    fs::read_to_string(file).unwrap_or_default().trim().parse().unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -101,21 +95,11 @@ mod tests {
             files: list_files(root.path(), units.into_iter()),
             gpu: None,
         });
-        assert_eq!(
-            devices.each_ref().map(|device| device.files.len()),
-            [1, 1, 0]
-        );
-        let sensors = HeatSensors {
-            devices: devices.to_vec(),
-        };
+        assert_eq!(devices.each_ref().map(|device| device.files.len()), [1, 1, 0]);
+        let sensors = HeatSensors { devices: devices.to_vec() };
         let before = sensors.read();
-        assert_eq!(
-            (&before[..], sensors.find_slowed(&before)),
-            (&[7, 9, 0][..], vec![false; 3])
-        );
-        let grown = root
-            .path()
-            .join("cpu2/thermal_throttle/core_throttle_count");
+        assert_eq!((&before[..], sensors.find_slowed(&before)), (&[7, 9, 0][..], vec![false; 3]));
+        let grown = root.path().join("cpu2/thermal_throttle/core_throttle_count");
         fs::write(grown, "10\n").unwrap();
         assert_eq!(sensors.find_slowed(&before), [false, true, false]);
     }

@@ -41,23 +41,14 @@ fn order_by_freedom(costs: &[Vec<u32>]) -> Vec<usize> {
 /// If there are GPUs but no ranks.
 pub(crate) fn deal_gpus(shares: &[Vec<CoreInfo>], gpus: &[Distances]) -> Vec<usize> {
     assert!(gpus.is_empty() || !shares.is_empty(), "GPUs without ranks");
-    let costs = gpus
-        .iter()
-        .map(|gpu| shares.iter().map(|share| Some(share_distance(gpu, share))));
+    let costs = gpus.iter().map(|gpu| shares.iter().map(|share| Some(share_distance(gpu, share))));
     let costs: Vec<Vec<Option<u32>>> = costs.map(Iterator::collect).collect();
-    deal_by_distance(&costs)
-        .into_iter()
-        .map(|rank| rank.unwrap_or(0))
-        .collect()
+    deal_by_distance(&costs).into_iter().map(|rank| rank.unwrap_or(0)).collect()
 }
 
 /// Returns the distance of the nearest of these cores.
 fn share_distance(gpu: &Distances, share: &[CoreInfo]) -> u32 {
-    share
-        .iter()
-        .map(|core| core_distance(gpu, core))
-        .min()
-        .unwrap_or(u32::MAX)
+    share.iter().map(|core| core_distance(gpu, core)).min().unwrap_or(u32::MAX)
 }
 
 /// Deals GPUs to ranks that do not all see every GPU. `distances[gpu][rank]` is the distance of the rank's nearest core
@@ -71,19 +62,17 @@ pub fn deal_by_distance(distances: &[Vec<Option<u32>>]) -> Vec<Option<usize>> {
     let most = distances.len().div_ceil(n_ranks.max(1));
     let mut dealt = vec![0; n_ranks];
     let mut ranks = vec![None; distances.len()];
-    let seen: Vec<Vec<u32>> = distances
-        .iter()
-        .map(|ranks| ranks.iter().copied().flatten().collect())
-        .collect();
+    let seen: Vec<Vec<u32>> =
+        distances.iter().map(|ranks| ranks.iter().copied().flatten().collect()).collect();
     let mut order = order_by_freedom(&seen);
     order.sort_by_key(|&gpu| seen[gpu].len());
     for gpu in order {
-        let best = (0..n_ranks)
-            .filter_map(|rank| Some((rank, distances[gpu][rank]?)))
-            .min_by_key(|&(rank, distance)| {
+        let best = (0..n_ranks).filter_map(|rank| Some((rank, distances[gpu][rank]?))).min_by_key(
+            |&(rank, distance)| {
                 let beyond = (dealt[rank] + 1_usize).saturating_sub(most);
                 (beyond, distance, dealt[rank], rank)
-            });
+            },
+        );
         ranks[gpu] = best.map(|(rank, _)| rank);
         if let Some((rank, _)) = best {
             dealt[rank] += 1;
@@ -102,9 +91,7 @@ pub fn deal_by_distance(distances: &[Vec<Option<u32>>]) -> Vec<Option<usize>> {
 /// If there are GPUs but no cores.
 pub fn reserve_hosts(cores: &[CoreInfo], gpus: &[Distances]) -> HostCores {
     assert!(gpus.is_empty() || !cores.is_empty(), "GPUs without cores");
-    let costs = gpus
-        .iter()
-        .map(|gpu| cores.iter().map(|core| core_distance(gpu, core)));
+    let costs = gpus.iter().map(|gpu| cores.iter().map(|core| core_distance(gpu, core)));
     let costs: Vec<Vec<u32>> = costs.map(Iterator::collect).collect();
     let mut uses = vec![0u32; cores.len()];
     let mut chosen = vec![0; gpus.len()];
@@ -145,16 +132,11 @@ mod tests {
 
     /// Distances of a GPU near all cores of a package and far from the others.
     fn near_package(cores: &[CoreInfo], package: u32) -> Distances {
-        cores
-            .iter()
-            .map(|core| (core.core, u32::from(core.package != package)))
-            .collect()
+        cores.iter().map(|core| (core.core, u32::from(core.package != package))).collect()
     }
 
     fn two_sockets() -> Vec<CoreInfo> {
-        Topology::from_synthetic("pack:2 [numa] core:3 pu:1")
-            .unwrap()
-            .cores()
+        Topology::from_synthetic("pack:2 [numa] core:3 pu:1").unwrap().cores()
     }
 
     #[test]
@@ -196,10 +178,7 @@ mod tests {
         let gpus = [Distances::new(), near_package(&cores, 0)];
         assert_eq!(deal_gpus(&shares, &gpus), [1, 0]);
         // Two each, though all are on one socket.
-        assert_eq!(
-            deal_gpus(&shares, &vec![near_package(&cores, 0); 4]),
-            [0, 0, 1, 1]
-        );
+        assert_eq!(deal_gpus(&shares, &vec![near_package(&cores, 0); 4]), [0, 0, 1, 1]);
         assert!(deal_gpus(&[], &[]).is_empty());
     }
 

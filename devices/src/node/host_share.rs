@@ -76,9 +76,7 @@ impl HostShare {
             cores: mine.iter().map(|core| core.core).collect(),
             gpus: Vec::new(),
         });
-        let share = Self {
-            number: Some(number),
-        };
+        let share = Self { number: Some(number) };
         if mine.len() == all {
             return (share, topology, place);
         }
@@ -108,11 +106,7 @@ impl HostShare {
         let Some(number) = self.number else {
             return;
         };
-        let kept = HostClaim {
-            number,
-            cores,
-            gpus,
-        };
+        let kept = HostClaim { number, cores, gpus };
         let mut claims = lock_claims();
         claims.retain(|claim| claim.number != number);
         claims.push(kept);

@@ -28,11 +28,7 @@ pub struct Load {
 
 impl Load {
     /// All time for computation, and no messages on its cores.
-    pub const NONE: Self = Self {
-        share: 1.0,
-        share_of_cores: 1.0,
-        message_cost: 0.0,
-    };
+    pub const NONE: Self = Self { share: 1.0, share_of_cores: 1.0, message_cost: 0.0 };
 
     /// Finds the load of a rank whose devices compute on the [busy](list_busy_cores) cores `mine`. `sharing` lists the busy
     /// cores of all ranks that may use the same ones, itself included; `threads` are those of each rank of this host.
@@ -42,32 +38,19 @@ impl Load {
             Some(quota) => on_cores.under_quota(quota, threads),
             None => on_cores,
         };
-        if mine.is_empty() {
-            Self {
-                message_cost: 0.0,
-                ..load
-            }
-        } else {
-            load
-        }
+        if mine.is_empty() { Self { message_cost: 0.0, ..load } } else { load }
     }
 
     /// Returns the load of a rank that computes on the cores `mine` of its `cores` cores. `sharing` lists the cores of all
     /// ranks that may use them, once for each thread.
     fn on_cores(cores: usize, mine: &[u32], sharing: &[u32]) -> Self {
-        let counts = mine
-            .iter()
-            .map(|core| sharing.iter().filter(|other| *other == core).count());
+        let counts = mine.iter().map(|core| sharing.iter().filter(|other| *other == core).count());
         let share = 1.0 / counts.max().unwrap_or(1).max(1) as f64;
         Self {
             share,
             share_of_cores: share,
             // Messages on a shared core slow all threads on it, and each of its ranks has as many messages.
-            message_cost: if sharing.len() < cores {
-                0.0
-            } else {
-                1.0 / share
-            },
+            message_cost: if sharing.len() < cores { 0.0 } else { 1.0 / share },
         }
     }
 
@@ -78,11 +61,7 @@ impl Load {
             share: share_quota(quota, threads),
             share_of_cores: self.share_of_cores,
             // Messages of any rank make the quota stop all threads sooner.
-            message_cost: if is_left {
-                0.0
-            } else {
-                threads.len() as f64 / quota
-            },
+            message_cost: if is_left { 0.0 } else { threads.len() as f64 / quota },
         }
     }
 }
@@ -109,18 +88,11 @@ mod tests {
     use crate::contract::{DeviceClock, DeviceKind};
 
     fn device(clock: DeviceClock, cores: u32) -> DeviceInfo {
-        DeviceInfo {
-            cores: (0..cores).collect(),
-            ..DeviceInfo::new("a", DeviceKind::Cpu, clock)
-        }
+        DeviceInfo { cores: (0..cores).collect(), ..DeviceInfo::new("a", DeviceKind::Cpu, clock) }
     }
 
     fn load(share: f64, message_cost: f64) -> Load {
-        Load {
-            share,
-            share_of_cores: share,
-            message_cost,
-        }
+        Load { share, share_of_cores: share, message_cost }
     }
 
     #[test]

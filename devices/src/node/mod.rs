@@ -68,9 +68,7 @@ impl Node {
 
     /// Takes devices that are made already.
     pub fn of_team(team: DeviceTeam) -> Self {
-        Self {
-            node: RankNode::of_team(team),
-        }
+        Self { node: RankNode::of_team(team) }
     }
 
     /// Returns the devices.
@@ -112,9 +110,7 @@ impl Node {
         let mut is_hopeless = vec![false; self.node.team.len()];
         let mut operands = UpdateOperands::<T>::default();
         for size in sizes {
-            let slices = is_hopeless
-                .iter()
-                .map(|&hopeless| if hopeless { 0 } else { size });
+            let slices = is_hopeless.iter().map(|&hopeless| if hopeless { 0 } else { size });
             let (slices, depth): (Vec<usize>, _) = (slices.collect(), Depth::endless(k));
             let team = &mut self.node.team;
             let step = &mut repeat_alone;
@@ -137,16 +133,9 @@ impl Node {
 /// Refuses sizes of nothing.
 fn check_sizes(rows: usize, k: usize, cols: &[usize]) -> Result<(), DeviceError> {
     let least = cols.iter().copied().min().unwrap_or(0);
-    match [("rows", rows), ("k", k), ("cols", least)]
-        .into_iter()
-        .find(|&(_, size)| size == 0)
-    {
+    match [("rows", rows), ("k", k), ("cols", least)].into_iter().find(|&(_, size)| size == 0) {
         None => Ok(()),
-        Some((field, _)) => Err(DeviceError::Measure {
-            field,
-            value: 0.0,
-            must_be: "at least 1",
-        }),
+        Some((field, _)) => Err(DeviceError::Measure { field, value: 0.0, must_be: "at least 1" }),
     }
 }
 
@@ -178,9 +167,7 @@ mod tests {
         let core = topology.cores()[0].clone();
         let blas = Arc::new(EmbeddedBlas);
         let worker = CpuWorker::new(topology, name, vec![core], false, blas).unwrap();
-        PacedWorker::new(worker.into(), Pace::Slowdown(pace))
-            .unwrap()
-            .into()
+        PacedWorker::new(worker.into(), Pace::Slowdown(pace)).unwrap().into()
     }
 
     #[test]

@@ -37,11 +37,7 @@ mod tests {
     #[test]
     fn the_gpus_of_a_host_pin_a_quarter_of_its_memory_together() {
         let [one, eight] = [1, 8].map(|on_host| {
-            let gpu = RankGpu {
-                info: gpu_info(),
-                sharers: 1,
-                on_host,
-            };
+            let gpu = RankGpu { info: gpu_info(), sharers: 1, on_host };
             gpu.host_part_bytes()
         });
         let (Some(one), Some(eight)) = (one, eight) else {

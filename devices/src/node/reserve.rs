@@ -22,11 +22,7 @@ pub fn reserve_cores(topology: Topology, reserved: &[u32]) -> Result<Topology, D
     let left: Vec<u32> = left.flat_map(|core| core.pus.clone()).collect();
     if left.is_empty() {
         let reason = "no core is left to compute on";
-        return Err(DeviceError::parameter(
-            "reserved cores",
-            format!("{reserved:?}"),
-            reason,
-        ));
+        return Err(DeviceError::parameter("reserved cores", format!("{reserved:?}"), reason));
     }
     Ok(topology.with_allowed_pus(&left))
 }
@@ -37,11 +33,7 @@ mod tests {
 
     fn left(reserved: &[u32]) -> Result<Vec<u32>, DeviceError> {
         let topology = Topology::from_synthetic("core:4 pu:2").unwrap();
-        Ok(reserve_cores(topology, reserved)?
-            .cores()
-            .iter()
-            .map(|core| core.core)
-            .collect())
+        Ok(reserve_cores(topology, reserved)?.cores().iter().map(|core| core.core).collect())
     }
 
     #[test]

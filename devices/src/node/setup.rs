@@ -35,10 +35,7 @@ pub struct HostFacts {
 impl HostFacts {
     /// Describes a rank that has left these cores of the host to the program around it.
     pub fn new(topology: &Topology, reserved: &[u32]) -> Self {
-        Self {
-            reserved: reserved.to_vec(),
-            units: topology.allowed_pus(),
-        }
+        Self { reserved: reserved.to_vec(), units: topology.allowed_pus() }
     }
 
     /// Returns the place of `rank`, which has these facts, among the ranks of its host that may use the same processing units.
@@ -83,11 +80,7 @@ impl FoundHost {
     /// [`DeviceError::Parameter`] for reserved cores that are not there; the errors of hwloc.
     pub fn look(spec: NodeSpec, reserved: &[u32]) -> Result<Self, DeviceError> {
         let topology = Arc::new(reserve_cores(Topology::discover()?, reserved)?);
-        Ok(Self {
-            facts: HostFacts::new(&topology, reserved),
-            spec,
-            topology,
-        })
+        Ok(Self { facts: HostFacts::new(&topology, reserved), spec, topology })
     }
 
     /// The facts that the other ranks of the host need.
@@ -294,10 +287,7 @@ impl RankNode {
     /// The cores that the other ranks of the host need to know of.
     pub fn busy_cores(&self) -> BusyCores {
         let units = self.host.as_ref().map(|host| host.topology.allowed_pus());
-        BusyCores {
-            units: units.unwrap_or_default(),
-            cores: list_busy_cores(self.team.infos()),
-        }
+        BusyCores { units: units.unwrap_or_default(), cores: list_busy_cores(self.team.infos()) }
     }
 
     /// Finds the load of this rank's host from the cores of all its ranks. The devices' measured times are from now on those of

@@ -48,21 +48,19 @@ fn border_worth(cores: &[CoreInfo], at: usize) -> usize {
 /// Dynamic programming: after `i` parts, `j` of them large, the border is at `i·small + j` in any order of the parts.
 fn choose_sizes(cores: &[CoreInfo], count: usize) -> Vec<usize> {
     let (small, n_large) = (cores.len() / count, cores.len() % count);
-    let worth: Vec<usize> = (0..=cores.len())
-        .map(|at| border_worth(cores, at))
-        .collect();
+    let worth: Vec<usize> = (0..=cores.len()).map(|at| border_worth(cores, at)).collect();
     // best[i][j]: the largest worth, and `true` if part `i - 1` is large.
     let mut best = vec![vec![None; n_large + 1]; count + 1];
     best[0][0] = Some((0, false));
     for i in 1..=count {
         for j in 0..=n_large.min(i) {
             let border = worth[(i * small + j).min(cores.len())];
-            let known = [(Some(j), false), (j.checked_sub(1), true)]
-                .into_iter()
-                .filter_map(|(before, large)| {
+            let known = [(Some(j), false), (j.checked_sub(1), true)].into_iter().filter_map(
+                |(before, large)| {
                     let (worth, _): (usize, bool) = best[i - 1][before?]?;
                     Some((worth + border, large))
-                });
+                },
+            );
             // Among equals the small part is taken, so that the choice is the same on every rank.
             best[i][j] = known.reduce(|a, b| if b.0 > a.0 { b } else { a });
         }
@@ -105,10 +103,7 @@ mod tests {
     fn dealt(description: &str, count: usize) -> Vec<Vec<u32>> {
         let cores = Topology::from_synthetic(description).unwrap().cores();
         let shares = share_cores(&cores, count);
-        shares
-            .iter()
-            .map(|share| share.iter().map(|c| c.core).collect())
-            .collect()
+        shares.iter().map(|share| share.iter().map(|c| c.core).collect()).collect()
     }
 
     #[test]
@@ -122,9 +117,7 @@ mod tests {
 
     #[test]
     fn a_package_that_lost_a_core_is_still_one_ranks() {
-        let mut cores = Topology::from_synthetic("pack:2 [numa] core:5 pu:1")
-            .unwrap()
-            .cores();
+        let mut cores = Topology::from_synthetic("pack:2 [numa] core:5 pu:1").unwrap().cores();
         cores.remove(7);
         let shares = share_cores(&cores, 2);
         assert_eq!((shares[0].len(), shares[1].len()), (5, 4));

@@ -18,11 +18,8 @@ pub(super) fn slice_notices(
     mine: &[RankGpu],
     driver_of: impl Fn(&str) -> Option<usize>,
 ) -> Vec<String> {
-    let lines: Vec<String> = mine
-        .iter()
-        .filter(|gpu| gpu.info.is_slice)
-        .map(describe_driven)
-        .collect();
+    let lines: Vec<String> =
+        mine.iter().filter(|gpu| gpu.info.is_slice).map(describe_driven).collect();
     if !mine.is_empty() || found.iter().any(|gpu| !gpu.is_slice) {
         return lines;
     }
@@ -77,11 +74,7 @@ mod tests {
     }
 
     fn mine(uuid: &str, sharers: usize) -> RankGpu {
-        RankGpu {
-            info: gpu(uuid),
-            sharers,
-            on_host: 1,
-        }
+        RankGpu { info: gpu(uuid), sharers, on_host: 1 }
     }
 
     #[test]
@@ -89,10 +82,7 @@ mod tests {
         let found = [gpu("MIG-1")];
         let lines = slice_notices(&found, &[mine("MIG-1", 1)], |_| Some(0));
         assert_eq!(lines.len(), 1);
-        assert!(
-            lines[0].contains("MIG-1") && lines[0].contains("only this slice"),
-            "{lines:?}"
-        );
+        assert!(lines[0].contains("MIG-1") && lines[0].contains("only this slice"), "{lines:?}");
         let lines = slice_notices(&found, &[mine("MIG-1", 2)], |_| Some(0));
         assert!(lines[0].contains("2 devices share"), "{lines:?}");
         assert!(slice_notices(&[gpu("GPU-1")], &[mine("GPU-1", 1)], |_| Some(0)).is_empty());

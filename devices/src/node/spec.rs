@@ -87,10 +87,7 @@ pub struct SavedModel {
 /// The cores on which a device computes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[serde(
-    untagged,
-    expecting = "cores must be a number of cores or a list of logical core numbers"
-)]
+#[serde(untagged, expecting = "cores must be a number of cores or a list of logical core numbers")]
 pub enum Cores {
     /// All cores of the rank; for a GPU, one near it.
     #[default]
@@ -106,10 +103,7 @@ impl NodeSpec {
     /// Makes a node of this name, with the devices found on its host.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            ..Self::default()
-        }
+        Self { name: name.into(), ..Self::default() }
     }
 
     /// Gives the node to a rank on the host of this name. All nodes of a platform name their hosts, or none does.
@@ -148,9 +142,7 @@ impl NodeSpec {
         read: &mut dyn FnMut(&str) -> Result<SavedModel, String>,
     ) -> Result<(), String> {
         for (index, device) in self.devices.iter_mut().enumerate() {
-            device
-                .load_points(read)
-                .map_err(|reason| format!("device {index}: {reason}"))?;
+            device.load_points(read).map_err(|reason| format!("device {index}: {reason}"))?;
         }
         Ok(())
     }
@@ -164,9 +156,7 @@ impl NodeSpec {
             return Ok(());
         }
         let wanted = &self.host;
-        Err(format!(
-            "is for a rank on the host {wanted}, but rank {rank} is on {host}"
-        ))
+        Err(format!("is for a rank on the host {wanted}, but rank {rank} is on {host}"))
     }
 
     /// Groups the cores that are found by this rule.
@@ -196,11 +186,8 @@ impl NodeSpec {
         {
             return device.pace();
         }
-        let factors: Result<Vec<f64>, String> = self
-            .devices
-            .iter()
-            .map(DeviceSpec::slowdown_of_core)
-            .collect();
+        let factors: Result<Vec<f64>, String> =
+            self.devices.iter().map(DeviceSpec::slowdown_of_core).collect();
         let speed: f64 = factors
             .map_err(|reason| DeviceError::parameter("node", &self.name, reason))?
             .iter()
@@ -222,9 +209,7 @@ impl NodeSpec {
             check_name(name).map_err(|reason| format!("node {rank}: {reason}"))?;
         }
         if self.group.is_some() && !self.devices.is_empty() {
-            return Err(format!(
-                "node {rank} has either `group` or devices of its own, not both"
-            ));
+            return Err(format!("node {rank} has either `group` or devices of its own, not both"));
         }
         if let Some(core) = self.core_of_two_devices() {
             return Err(format!(
@@ -256,19 +241,13 @@ impl DeviceSpec {
     /// Makes a device of cores.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            ..Self::default()
-        }
+        Self { name: name.into(), ..Self::default() }
     }
 
     /// Makes a device of a GPU and its host core: the next free GPU, unless it is [`numbered`](Self::numbered).
     #[must_use]
     pub fn gpu(name: impl Into<String>) -> Self {
-        Self {
-            kind: DeviceKind::Cuda,
-            ..Self::new(name)
-        }
+        Self { kind: DeviceKind::Cuda, ..Self::new(name) }
     }
 
     /// Computes on these cores, or feeds the GPU from them.
@@ -318,12 +297,7 @@ impl DeviceSpec {
     #[must_use]
     pub fn following(mut self, points: Vec<Point>, block: u64) -> Self {
         self.points = Some("points in memory".to_owned());
-        self.loaded = Some(SavedModel {
-            kernel: None,
-            element: None,
-            block,
-            points,
-        });
+        self.loaded = Some(SavedModel { kernel: None, element: None, block, points });
         self
     }
 
@@ -347,11 +321,7 @@ impl DeviceSpec {
         if let Some(SavedModel { block, points, .. }) = &self.loaded {
             let model = PiecewiseFpm::from_points(points.clone())?;
             let name = self.points.clone().unwrap_or_default();
-            return Ok(Some(Pace::Points {
-                name,
-                model,
-                block: *block,
-            }));
+            return Ok(Some(Pace::Points { name, model, block: *block }));
         }
         Ok(self.pace.map(Pace::Slowdown))
     }
@@ -387,9 +357,9 @@ impl DeviceSpec {
             return Err(format!("pace = {pace}: {advice}"));
         }
         match &self.cores {
-            Cores::Count(count) if *count > MAX_CORES => Err(format!(
-                "cores = {count}: a device has at most {MAX_CORES} cores"
-            )),
+            Cores::Count(count) if *count > MAX_CORES => {
+                Err(format!("cores = {count}: a device has at most {MAX_CORES} cores"))
+            }
             Cores::Count(0) => Err("cores = 0: a device needs at least one core".to_string()),
             Cores::List(list) if list.is_empty() => {
                 Err("cores = []: a device needs at least one core".to_string())
@@ -423,10 +393,7 @@ impl DeviceSpec {
 /// The reason.
 pub fn check_name(name: &str) -> Result<(), String> {
     if name.contains(char::is_control) {
-        Err(format!(
-            "name = \"{}\": control characters are not allowed",
-            show_name(name)
-        ))
+        Err(format!("name = \"{}\": control characters are not allowed", show_name(name)))
     } else {
         Ok(())
     }

@@ -78,10 +78,7 @@ impl RankCores {
         self.cores.extend(taken);
         self.taken = self.cores.len();
         self.cores.extend(rest);
-        Ok(hosts
-            .into_iter()
-            .map(|core| (vec![core], self.exclusive))
-            .collect())
+        Ok(hosts.into_iter().map(|core| (vec![core], self.exclusive)).collect())
     }
 }
 
@@ -262,16 +259,11 @@ fn find_cores(topology: &Topology, list: &[u32]) -> Result<Vec<CoreInfo>, Device
     let cores = topology.cores();
     list.iter()
         .map(|&wanted| {
-            cores
-                .iter()
-                .find(|core| core.core == wanted)
-                .cloned()
-                .ok_or_else(|| {
-                    let n = cores.len();
-                    let reason =
-                        format!("this process may use {n} cores of its host, not this one");
-                    DeviceError::parameter("cores", wanted, reason)
-                })
+            cores.iter().find(|core| core.core == wanted).cloned().ok_or_else(|| {
+                let n = cores.len();
+                let reason = format!("this process may use {n} cores of its host, not this one");
+                DeviceError::parameter("cores", wanted, reason)
+            })
         })
         .collect()
 }

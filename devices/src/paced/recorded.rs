@@ -30,10 +30,8 @@ impl RecordedWorker {
         model: PiecewiseFpm,
         block: u64,
     ) -> Result<Self, DeviceError> {
-        check_model(&model, block).map_err(|reason| DeviceError::Config {
-            device: name.to_owned(),
-            reason,
-        })?;
+        check_model(&model, block)
+            .map_err(|reason| DeviceError::Config { device: name.to_owned(), reason })?;
         Ok(Self {
             info: DeviceInfo {
                 paced: Some("recorded, without arithmetic".to_owned()),
@@ -97,12 +95,7 @@ mod tests {
 
     #[test]
     fn the_recorded_time_is_returned_and_c_stays() {
-        let points = [(2, 1.0), (8, 16.0)].map(|(d, t_s)| Point {
-            d,
-            t_s,
-            reps: 1,
-            ci_s: 0.0,
-        });
+        let points = [(2, 1.0), (8, 16.0)].map(|(d, t_s)| Point { d, t_s, reps: 1, ci_s: 0.0 });
         let model = PiecewiseFpm::from_points(points.into()).unwrap();
         let mut worker = RecordedWorker::new("phi", DeviceKind::Cpu, model, 2).unwrap();
         let (a, b, mut c) = ([1.0; 8 * 2], [1.0; 2 * 4], [7.0; 8 * 4]);

@@ -47,15 +47,10 @@ impl Turns {
     /// Makes the turns of a device that computes on the logical cores `cores` of this host.
     pub(crate) fn new(cores: &[u32]) -> Self {
         let folder = own_folder();
-        let turns = folder
-            .as_deref()
-            .map(|folder| Self::in_folder(folder, cores, PATIENCE));
+        let turns = folder.as_deref().map(|folder| Self::in_folder(folder, cores, PATIENCE));
         turns.unwrap_or_else(|error| {
             tracing::warn!(%error, "paced devices take no turns on the cores that they share");
-            Self {
-                cores: Vec::new(),
-                patience: PATIENCE,
-            }
+            Self { cores: Vec::new(), patience: PATIENCE }
         })
     }
 
@@ -71,33 +66,21 @@ impl Turns {
             let lock = options
                 .open(&path)
                 .inspect_err(|error| tracing::warn!(%error, ?path, "no turns on this core"));
-            Some(Core {
-                index,
-                lock: lock.ok()?,
-                notice: None,
-            })
+            Some(Core { index, lock: lock.ok()?, notice: None })
         });
-        Self {
-            cores: cores.collect(),
-            patience,
-        }
+        Self { cores: cores.collect(), patience }
     }
 
     /// Waits for the cores until the patience is over. A core that is taken then is never waited for again.
     pub(crate) fn take_turn(&mut self) -> Turn<'_> {
         let end = Instant::now().checked_add(self.patience);
         let cores = self.cores.iter_mut();
-        Turn {
-            held: cores.filter_map(|core| core.wait_for_lock(end)).collect(),
-        }
+        Turn { held: cores.filter_map(|core| core.wait_for_lock(end)).collect() }
     }
 
     /// Returns a line about each core that no turn waits for any more.
     pub(crate) fn notices(&self) -> Vec<String> {
-        self.cores
-            .iter()
-            .filter_map(|core| core.notice.clone())
-            .collect()
+        self.cores.iter().filter_map(|core| core.notice.clone()).collect()
     }
 }
 
@@ -166,10 +149,7 @@ fn own_folder() -> Result<PathBuf, std::io::Error> {
     let system = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let name = format!("isochron-cores-{user}-{}", system.trim());
     let folder = std::env::temp_dir().join(name);
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&folder)?;
+    DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
     let found = fs::symlink_metadata(&folder)?;
     if found.is_dir() && found.uid() == user {
         Ok(folder)

@@ -83,9 +83,7 @@ mod tests {
     /// and the seconds of its end, which takes 0.5 s.
     fn count_job(together: usize, updates: &[(usize, f64)]) -> (Vec<f64>, f64) {
         let mut visit = Visit::new(Depth::endless(4), together);
-        let updates = updates
-            .iter()
-            .map(|&(k, used_s)| visit.count_update(k, true, used_s, 1.0));
+        let updates = updates.iter().map(|&(k, used_s)| visit.count_update(k, true, used_s, 1.0));
         (updates.collect(), visit.count_end(0.5, 0.0))
     }
 
@@ -119,13 +117,8 @@ mod tests {
     fn the_last_update_of_a_job_ends_a_visit_and_more_begin_another() {
         // Six updates are announced, and four belong together: visits of 4, 2, 4 and 2.
         let mut visit = Visit::new(Depth::of(4, 6), 4);
-        let ends: Vec<f64> = (0..12)
-            .map(|_| visit.count_update(4, true, 0.0, 1.0))
-            .collect();
-        assert_eq!(
-            ends,
-            [0.0, 0.0, 0.0, 4.0, 0.0, 2.0, 0.0, 0.0, 0.0, 4.0, 0.0, 2.0]
-        );
+        let ends: Vec<f64> = (0..12).map(|_| visit.count_update(4, true, 0.0, 1.0)).collect();
+        assert_eq!(ends, [0.0, 0.0, 0.0, 4.0, 0.0, 2.0, 0.0, 0.0, 0.0, 4.0, 0.0, 2.0]);
     }
 
     #[test]

@@ -66,8 +66,7 @@ impl PacedWork {
             Pace::Points { .. } => used_s,
         };
         sleep_precisely(self.clock.wait_s(start.elapsed().as_secs_f64(), target_s));
-        self.clock
-            .settle_debt(start.elapsed().as_secs_f64(), target_s);
+        self.clock.settle_debt(start.elapsed().as_secs_f64(), target_s);
         (result, target_s)
     }
 }
@@ -80,18 +79,9 @@ mod tests {
 
     #[test]
     fn work_counts_for_the_seconds_of_its_pace() {
-        let point = Point {
-            d: 10,
-            t_s: 0.02,
-            reps: 1,
-            ci_s: 0.0,
-        };
+        let point = Point { d: 10, t_s: 0.02, reps: 1, ci_s: 0.0 };
         let model = PiecewiseFpm::from_points(vec![point]).unwrap();
-        let pace = Pace::Points {
-            name: "a".to_owned(),
-            model,
-            block: 8,
-        };
+        let pace = Pace::Points { name: "a".to_owned(), model, block: 8 };
         let mut work = PacedWork::new(Some(pace)).unwrap();
         let start = Instant::now();
         assert_eq!(work.run(5 * 64, || 7), (7, 0.01));

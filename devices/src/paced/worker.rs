@@ -44,10 +44,7 @@ impl Pace {
             },
             Self::Slowdown(_) => return Ok(()),
         };
-        Err(DeviceError::Config {
-            device: device.to_owned(),
-            reason,
-        })
+        Err(DeviceError::Config { device: device.to_owned(), reason })
     }
 
     fn clock(&self) -> DeviceClock {
@@ -180,9 +177,7 @@ impl<T: Scalar> Updates<T> for PacedWorker {
             |paced, used_s| paced.pace.frame_s(used_s).max(used_s),
         )?;
         // Asked for only now, since a job may have got smaller tiles than planned.
-        let JobNeeds {
-            updates_per_visit, ..
-        } = self.inner.job_needs(&job);
+        let JobNeeds { updates_per_visit, .. } = self.inner.job_needs(&job);
         self.visit = Visit::new(depth, updates_per_visit);
         Ok(time)
     }
@@ -232,12 +227,8 @@ impl PacedWorker {
         let used_s = time.used_s(self.inner.info().clock);
         let target_s = target_s(self, used_s);
         sleep_precisely(self.clock.wait_s(start.elapsed().as_secs_f64(), target_s));
-        self.clock
-            .settle_debt(start.elapsed().as_secs_f64(), target_s);
-        Ok(UpdateTime {
-            busy_s: target_s,
-            cpu_s: time.cpu_s,
-        })
+        self.clock.settle_debt(start.elapsed().as_secs_f64(), target_s);
+        Ok(UpdateTime { busy_s: target_s, cpu_s: time.cpu_s })
     }
 }
 
@@ -287,21 +278,12 @@ mod tests {
     use isochron_hierarchy::model::Point;
 
     fn make_model(points: &[(u64, f64)]) -> PiecewiseFpm {
-        let points = points.iter().map(|&(d, t_s)| Point {
-            d,
-            t_s,
-            reps: 3,
-            ci_s: 0.0,
-        });
+        let points = points.iter().map(|&(d, t_s)| Point { d, t_s, reps: 3, ci_s: 0.0 });
         PiecewiseFpm::from_points(points.collect()).unwrap()
     }
 
     fn pace_by_points(block: u64, points: &[(u64, f64)]) -> Pace {
-        Pace::Points {
-            name: "cliff.points".to_owned(),
-            model: make_model(points),
-            block,
-        }
+        Pace::Points { name: "cliff.points".to_owned(), model: make_model(points), block }
     }
 
     #[test]
@@ -327,10 +309,7 @@ mod tests {
             clock.settle_debt(elapsed_s, 0.004);
             skipped_s += 0.004 - elapsed_s;
         }
-        assert!(
-            (skipped_s - PaceClock::MAX_DEBT_S).abs() < 1e-9,
-            "{skipped_s}"
-        );
+        assert!((skipped_s - PaceClock::MAX_DEBT_S).abs() < 1e-9, "{skipped_s}");
     }
 
     #[test]
@@ -375,10 +354,7 @@ mod tests {
     /// Returns the message with which a pace is refused.
     fn refuse(pace: Pace) -> String {
         let inner = RecordedWorker::new("gpu", DeviceKind::Cuda, make_model(&[(1, 1.0)]), 1);
-        PacedWorker::new(Box::new(inner.unwrap()), pace)
-            .err()
-            .map(|e| e.to_string())
-            .unwrap()
+        PacedWorker::new(Box::new(inner.unwrap()), pace).err().map(|e| e.to_string()).unwrap()
     }
 
     #[test]

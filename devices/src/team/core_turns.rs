@@ -14,12 +14,8 @@ static CORES: [Mutex<()>; 256] = [const { Mutex::new(()) }; 256];
 /// Devices that are not always at work on their cores take no turns.
 pub(super) fn take_turn(device: &DeviceInfo) -> Vec<MutexGuard<'static, ()>> {
     let is_busy = device.clock.keeps_cores_busy();
-    let mut locks: Vec<usize> = device
-        .cores
-        .iter()
-        .filter(|_| is_busy)
-        .map(|&core| core as usize % CORES.len())
-        .collect();
+    let mut locks: Vec<usize> =
+        device.cores.iter().filter(|_| is_busy).map(|&core| core as usize % CORES.len()).collect();
     // In ascending order, so that no two devices wait for each other.
     locks.sort_unstable();
     locks.dedup();
@@ -36,10 +32,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     fn device(clock: DeviceClock, cores: &[u32]) -> DeviceInfo {
-        DeviceInfo {
-            cores: cores.to_vec(),
-            ..DeviceInfo::new("a", DeviceKind::Cpu, clock)
-        }
+        DeviceInfo { cores: cores.to_vec(), ..DeviceInfo::new("a", DeviceKind::Cpu, clock) }
     }
 
     #[test]
@@ -66,11 +59,7 @@ mod tests {
     fn devices_on_other_cores_and_those_that_wait_take_no_turns() {
         let _turn = take_turn(&device(DeviceClock::Cores, &[240, 241]));
         assert_eq!(take_turn(&device(DeviceClock::Cores, &[242])).len(), 1);
-        for clock in [
-            DeviceClock::Slowed,
-            DeviceClock::Prescribed,
-            DeviceClock::Accelerator,
-        ] {
+        for clock in [DeviceClock::Slowed, DeviceClock::Prescribed, DeviceClock::Accelerator] {
             assert!(take_turn(&device(clock, &[240, 241])).is_empty());
         }
     }

@@ -15,11 +15,7 @@ pub(super) struct Gate {
 impl Gate {
     /// Makes a gate that opens when `threads` threads have come.
     pub fn new(threads: usize) -> Self {
-        Self {
-            missing: AtomicUsize::new(threads),
-            sleep: Mutex::new(()),
-            opened: Condvar::new(),
-        }
+        Self { missing: AtomicUsize::new(threads), sleep: Mutex::new(()), opened: Condvar::new() }
     }
 
     /// Returns when all threads have called it. The writes of each before the call are then visible to all.

@@ -76,11 +76,7 @@ impl DeviceTeam {
             .map(|(info, device)| {
                 let cores = lock(device).likely_cores()?;
                 let is_shared = info.clock.keeps_cores_busy();
-                Some(if is_shared {
-                    cores * self.share_of_time
-                } else {
-                    cores
-                })
+                Some(if is_shared { cores * self.share_of_time } else { cores })
             })
             .collect()
     }
@@ -145,18 +141,12 @@ impl DeviceTeam {
         if !self.home.is_current() {
             return vec![Vec::new(); self.devices.len()];
         }
-        self.devices
-            .iter()
-            .map(|device| lock(device).threads())
-            .collect()
+        self.devices.iter().map(|device| lock(device).threads()).collect()
     }
 
     /// Returns what disturbed the devices so far, as [`Worker::notices`].
     pub fn notices(&self) -> Vec<String> {
-        self.devices
-            .iter()
-            .flat_map(|device| lock(device).notices())
-            .collect()
+        self.devices.iter().flat_map(|device| lock(device).notices()).collect()
     }
 
     /// Scales `C = beta·C` on all devices at the same time, as [`Updates::scale`].
@@ -187,18 +177,12 @@ impl DeviceTeam {
         slices: &[usize],
     ) -> Result<usize, DeviceError> {
         let needs = self.job_needs(job, slices)?;
-        Ok(needs
-            .iter()
-            .map(|needs| needs.updates_per_visit)
-            .max()
-            .unwrap_or(1))
+        Ok(needs.iter().map(|needs| needs.updates_per_visit).max().unwrap_or(1))
     }
 
     /// Returns `true` if the first update of a job is unlike the others, as [`Worker::copies_ahead`] of any device.
     pub(crate) fn copies_ahead(&self) -> bool {
-        self.devices
-            .iter()
-            .any(|device| lock(device).copies_ahead())
+        self.devices.iter().any(|device| lock(device).copies_ahead())
     }
 
     /// Takes the memory that a job will need on every device, as [`Worker::reserve`].
@@ -264,9 +248,8 @@ impl DeviceTeam {
         let is_short =
             flop < FLOP_WORTH_DRIVING && slices.iter().filter(|&&cols| cols > 0).count() == 1;
         let mut progress = || meanwhile() && !is_short;
-        let tasks = columns
-            .zip(split_slices(c, slices))
-            .map(|(columns, c)| c.map(|c| (columns, c)));
+        let tasks =
+            columns.zip(split_slices(c, slices)).map(|(columns, c)| c.map(|c| (columns, c)));
         self.drive(tasks.collect(), &mut progress, |worker, (columns, c)| {
             let next = next.map(|next| cut_panels(next, &columns));
             T::updates(worker).update_ahead(alpha, cut_panels(panels, &columns), next, c)
@@ -304,26 +287,16 @@ impl DeviceTeam {
         let _running = Operation::begin_copy(2 * size_of::<T>() * c.rows() * c.cols());
         // Every old slice is back before a new one begins on the same columns.
         let tasks = keep_changed(split_slices(c.reborrow(), slices[0]), &changes);
-        let ended = self.drive(tasks, &mut || false, |worker, c| {
-            T::updates(worker).finish(c)
-        })?;
+        let ended = self.drive(tasks, &mut || false, |worker, c| T::updates(worker).finish(c))?;
         let tasks = keep_changed(split_slices(c, slices[1]), &changes);
-        let begun = self.drive(tasks, &mut || false, |worker, c| {
-            T::updates(worker).begin(c, depth)
-        })?;
-        Ok(ended
-            .into_iter()
-            .zip(begun)
-            .map(|(ended, begun)| ended.and(begun))
-            .collect())
+        let begun =
+            self.drive(tasks, &mut || false, |worker, c| T::updates(worker).begin(c, depth))?;
+        Ok(ended.into_iter().zip(begun).map(|(ended, begun)| ended.and(begun)).collect())
     }
 
     fn check_slices(&self, slices: &[usize], cols: usize) -> Result<(), DeviceError> {
         if slices.len() != self.devices.len() {
-            return Err(DeviceError::Slices {
-                devices: self.devices.len(),
-                slices: slices.len(),
-            });
+            return Err(DeviceError::Slices { devices: self.devices.len(), slices: slices.len() });
         }
         let covered: usize = slices.iter().sum();
         if covered != cols {
@@ -341,9 +314,7 @@ impl DeviceTeam {
     ) -> Result<Vec<R>, DeviceError> {
         self.check_slices(slices, c.cols())?;
         let _running = Operation::begin_copy(size_of::<T>() * c.rows() * c.cols());
-        self.drive(split_slices(c, slices), &mut || false, |worker, c| {
-            call(T::updates(worker), c)
-        })
+        self.drive(split_slices(c, slices), &mut || false, |worker, c| call(T::updates(worker), c))
     }
 
     /// Runs `call` on every device that has a task, as [`Drivers::drive`].
@@ -400,11 +371,7 @@ fn cut_columns(slices: &[usize]) -> Vec<Range<usize>> {
 
 /// Leaves out the tasks of devices that do not change.
 fn keep_changed<T>(tasks: Vec<Option<T>>, changes: &[bool]) -> Vec<Option<T>> {
-    tasks
-        .into_iter()
-        .zip(changes)
-        .map(|(task, &changes)| task.filter(|_| changes))
-        .collect()
+    tasks.into_iter().zip(changes).map(|(task, &changes)| task.filter(|_| changes)).collect()
 }
 
 /// Returns the part of the panels that a device with these columns of C needs.

@@ -21,10 +21,7 @@ pub(super) struct RunningDrivers {
 impl RunningDrivers {
     /// Counts `count` drivers, for which this thread will wait.
     pub fn new(count: usize) -> Self {
-        Self {
-            count: AtomicUsize::new(count),
-            caller: Waiter::this_thread(),
-        }
+        Self { count: AtomicUsize::new(count), caller: Waiter::this_thread() }
     }
 
     /// Notes the end of one driver. Each driver calls it once, after its last write for the caller.

@@ -133,10 +133,7 @@ impl BalanceConfig {
     /// Clarke et al. 2012, section 3: ε₁ between nodes (INPA, step 6), ε₂ between devices (IDPA, step 4).
     #[must_use]
     pub fn for_devices(self) -> Self {
-        Self {
-            epsilon: 0.5 * self.epsilon,
-            ..self
-        }
+        Self { epsilon: 0.5 * self.epsilon, ..self }
     }
 
     /// Returns the rule of the strategy.
@@ -173,13 +170,7 @@ mod tests {
         let nodes = BalanceConfig::default();
         let devices = nodes.for_devices();
         assert_eq!(devices.epsilon, 0.025);
-        assert_eq!(
-            BalanceConfig {
-                epsilon: nodes.epsilon,
-                ..devices
-            },
-            nodes
-        );
+        assert_eq!(BalanceConfig { epsilon: nodes.epsilon, ..devices }, nodes);
     }
 
     #[test]

@@ -21,35 +21,21 @@ pub struct DeviceModels {
 impl DeviceModels {
     /// Makes models of `n_devices` devices of which nothing is known.
     pub fn unknown(n_devices: usize) -> Self {
-        Self {
-            speeds: vec![0.0; n_devices],
-            points: vec![Vec::new(); n_devices],
-        }
+        Self { speeds: vec![0.0; n_devices], points: vec![Vec::new(); n_devices] }
     }
 
     /// Makes models of devices of which only relative speeds are known; a speed of 0 is unknown.
     pub fn from_speeds(speeds: &[f64]) -> Self {
-        Self {
-            speeds: speeds.to_vec(),
-            points: vec![Vec::new(); speeds.len()],
-        }
+        Self { speeds: speeds.to_vec(), points: vec![Vec::new(); speeds.len()] }
     }
 
     /// Makes models of devices of which these points are known, one unit of which is one matrix element. The speed is
     /// that of the largest measured size.
     pub fn from_points(points: Vec<Vec<Point>>) -> Self {
-        let measured = points.iter().map(|points| {
-            points
-                .iter()
-                .filter(|point| point.reps > 0)
-                .max_by_key(|point| point.d)
-        });
-        Self {
-            speeds: measured
-                .map(|point| point.map_or(0.0, Point::speed))
-                .collect(),
-            points,
-        }
+        let measured = points
+            .iter()
+            .map(|points| points.iter().filter(|point| point.reps > 0).max_by_key(|point| point.d));
+        Self { speeds: measured.map(|point| point.map_or(0.0, Point::speed)).collect(), points }
     }
 
     /// Returns the number of devices.

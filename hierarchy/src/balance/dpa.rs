@@ -157,19 +157,13 @@ impl Dpa {
     /// If there is not one speed for each part.
     #[must_use]
     pub fn with_prior(mut self, prior: &[f64]) -> Self {
-        assert_eq!(
-            prior.len(),
-            self.models.len(),
-            "one prior speed for each part"
-        );
+        assert_eq!(prior.len(), self.models.len(), "one prior speed for each part");
         let known: Vec<f64> = prior.iter().copied().filter(|&s| is_speed(s)).collect();
         let mean = match known.len() {
             0 => 1.0,
             n => known.iter().sum::<f64>() / n as f64,
         };
-        self.prior = (prior.iter())
-            .map(|&s| if is_speed(s) { s } else { mean })
-            .collect();
+        self.prior = (prior.iter()).map(|&s| if is_speed(s) { s } else { mean }).collect();
         self.wanted = apportion(self.total, &self.prior);
         if let Some(balanced) = &mut self.result {
             balanced.prior.clone_from(&self.prior);
@@ -235,10 +229,7 @@ impl Dpa {
         let units: Vec<u64> = samples.iter().map(|sample| sample.units).collect();
         let got = units.iter().fold(0, |sum: u64, &d| sum.saturating_add(d));
         if got != self.total {
-            return Err(BalanceError::WrongTotal {
-                wanted: self.total,
-                got,
-            });
+            return Err(BalanceError::WrongTotal { wanted: self.total, got });
         }
         self.add_points(samples)?;
         let times_s = map_busy(samples, |sample| sample.seconds);
@@ -249,9 +240,7 @@ impl Dpa {
             errors_s: map_busy(samples, |sample| sample.error_s),
             measuring_s: longest_measuring_s(samples),
             runs: count_runs(samples),
-            cut_off: samples
-                .iter()
-                .any(|sample| sample.units > 0 && sample.is_bound()),
+            cut_off: samples.iter().any(|sample| sample.units > 0 && sample.is_bound()),
             imbalance,
         });
         self.asked.push(self.wanted.clone());
@@ -264,9 +253,7 @@ impl Dpa {
             return Err(BalanceError::WrongLength { wanted, got });
         }
         list_points(samples).try_for_each(|(index, point)| {
-            point
-                .check()
-                .map_err(|source| BalanceError::InvalidTime { index, source })
+            point.check().map_err(|source| BalanceError::InvalidTime { index, source })
         })
     }
 
@@ -278,9 +265,7 @@ impl Dpa {
         } else {
             list_points(samples).collect()
         };
-        points
-            .into_iter()
-            .try_for_each(|(part, point)| self.seed(part, point))
+        points.into_iter().try_for_each(|(part, point)| self.seed(part, point))
     }
 
     /// Ends, or sets the division to measure next.
@@ -340,13 +325,11 @@ impl Dpa {
         let max_s = now.max_time_s();
         let functions = self.make_functions();
         let times_s: Vec<f64> = (functions.iter().zip(&now.units).zip(&now.times_s))
-            .map(|((function, &d), &t_s)| {
-                if d == 0 {
-                    function.time_s(1.0).min(max_s)
-                } else {
-                    t_s
-                }
-            })
+            .map(
+                |((function, &d), &t_s)| {
+                    if d == 0 { function.time_s(1.0).min(max_s) } else { t_s }
+                },
+            )
             .collect();
         let apart = imbalance(&times_s).powi(2) - now.noise_range().powi(2);
         !now.cut_off && apart <= self.config.epsilon.powi(2)
@@ -374,11 +357,7 @@ impl Dpa {
             .zip(units)
             .filter(|(_, d)| **d > 0)
             .map(|(model, &d)| model.time_at_most(d as f64));
-        if self.rule.is_functional() {
-            times_s.fold(0.0, f64::max)
-        } else {
-            f64::INFINITY
-        }
+        if self.rule.is_functional() { times_s.fold(0.0, f64::max) } else { f64::INFINITY }
     }
 
     /// Returns `true` if measuring a division predicted to take `next_s` can save more than it costs.
@@ -417,10 +396,7 @@ impl Dpa {
         if !self.rule.is_functional() {
             return vec![0.0; self.models.len()];
         }
-        self.models
-            .iter()
-            .map(|fpm| StartUp::new(fpm).fixed_s())
-            .collect()
+        self.models.iter().map(|fpm| StartUp::new(fpm).fixed_s()).collect()
     }
 
     fn list_falling(&self) -> Vec<usize> {
@@ -443,9 +419,7 @@ impl Dpa {
             }
         }
         let scale = if prior > 0.0 { speed / prior } else { 1.0 };
-        (self.speeds.iter().zip(&self.prior))
-            .map(|(s, p)| s.unwrap_or(p * scale))
-            .collect()
+        (self.speeds.iter().zip(&self.prior)).map(|(s, p)| s.unwrap_or(p * scale)).collect()
     }
 
     /// Predicts the seconds that `units` take by the parts' functions.
@@ -460,10 +434,7 @@ impl Dpa {
     /// Returns `true` if these units were asked for or measured before.
     pub(super) fn is_known(&self, units: &[u64]) -> bool {
         let measured = self.history.iter().map(|iteration| &iteration.units);
-        self.asked
-            .iter()
-            .chain(measured)
-            .any(|known| known == units)
+        self.asked.iter().chain(measured).any(|known| known == units)
     }
 
     /// Ends with the measured division whose slowest part finishes first, or with a balanced last one, if
@@ -472,13 +443,7 @@ impl Dpa {
         let epsilon = self.config.epsilon;
         let last = self.history.len() - 1;
         let max_s: Vec<f64> = (self.history.iter())
-            .map(|it| {
-                if it.cut_off {
-                    f64::INFINITY
-                } else {
-                    it.max_time_s()
-                }
-            })
+            .map(|it| if it.cut_off { f64::INFINITY } else { it.max_time_s() })
             .collect();
         let fastest = (0..=last)
             .min_by(|&a, &b| max_s[a].total_cmp(&max_s[b]))
@@ -537,9 +502,7 @@ const NEAR: f64 = 1.1;
 fn are_near(samples: &[Sample]) -> bool {
     let busy = samples.iter().map(|sample| sample.units).filter(|&d| d > 0);
     let (least, most) = (busy.clone().min(), busy.max());
-    least
-        .zip(most)
-        .is_some_and(|(least, most)| most as f64 <= NEAR * least as f64)
+    least.zip(most).is_some_and(|(least, most)| most as f64 <= NEAR * least as f64)
 }
 
 /// Shrinks the times per unit of alike parts, and returns times of the units again.
@@ -558,19 +521,13 @@ fn shrink_per_unit(samples: &[Sample]) -> Vec<Sample> {
         .into_iter()
         .zip(samples)
         .zip(sizes)
-        .map(|((each, sample), d)| Sample {
-            seconds: each.seconds * d,
-            ..*sample
-        })
+        .map(|((each, sample), d)| Sample { seconds: each.seconds * d, ..*sample })
         .collect()
 }
 
 /// Maps the time of each part that has units to a number, and the others to 0.
 fn map_busy(samples: &[Sample], of: impl Fn(&Sample) -> f64) -> Vec<f64> {
-    samples
-        .iter()
-        .map(|sample| if sample.units == 0 { 0.0 } else { of(sample) })
-        .collect()
+    samples.iter().map(|sample| if sample.units == 0 { 0.0 } else { of(sample) }).collect()
 }
 
 /// Returns the seconds that measuring together took: those of the part that took longest.
@@ -580,11 +537,7 @@ fn longest_measuring_s(samples: &[Sample]) -> f64 {
 
 /// Returns the kernel runs that a repetition cost on the part that took longest.
 fn count_runs(samples: &[Sample]) -> f64 {
-    match samples
-        .iter()
-        .map(Sample::repetitions_s)
-        .fold(0.0, f64::max)
-    {
+    match samples.iter().map(Sample::repetitions_s).fold(0.0, f64::max) {
         t_s if t_s > 0.0 => longest_measuring_s(samples) / t_s,
         _ => 1.0,
     }

@@ -200,9 +200,7 @@ impl Idpa {
             seen: Vec::new(),
             first_points: wanted.then_some(few),
             rows: rows.max(1),
-            models: known
-                .cloned()
-                .unwrap_or_else(|| DeviceModels::unknown(n_devices)),
+            models: known.cloned().unwrap_or_else(|| DeviceModels::unknown(n_devices)),
         }
     }
 
@@ -316,16 +314,10 @@ fn start_with_points(dpa: &mut Dpa, known: &DeviceModels, rows: u64) {
 /// Returns the time of the device that finishes last. It is a bound if the time of any device is one,
 /// because that device may finish later.
 fn find_slowest(times: &[Sample]) -> Sample {
-    let last = times
-        .iter()
-        .copied()
-        .max_by(|a, b| a.seconds.total_cmp(&b.seconds))
-        .unwrap_or_default();
+    let last =
+        times.iter().copied().max_by(|a, b| a.seconds.total_cmp(&b.seconds)).unwrap_or_default();
     if times.iter().any(Sample::is_bound) {
-        Sample {
-            quality: Quality::AtLeast,
-            ..last
-        }
+        Sample { quality: Quality::AtLeast, ..last }
     } else {
         last
     }

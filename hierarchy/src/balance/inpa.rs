@@ -286,15 +286,8 @@ impl Inpa {
     }
 
     fn arrange_in_last_columns(&self, areas: &[f64]) -> Option<Layout> {
-        let measured = self
-            .layouts
-            .last()
-            .filter(|_| self.config.layout == Method::Br)?;
-        Some(
-            br_in(&measured.columns()?, areas, self.rows, self.cols)
-                .ok()?
-                .forget_empty_places(),
-        )
+        let measured = self.layouts.last().filter(|_| self.config.layout == Method::Br)?;
+        Some(br_in(&measured.columns()?, areas, self.rows, self.cols).ok()?.forget_empty_places())
     }
 
     fn arrange_freely(&self, areas: &[f64]) -> Layout {

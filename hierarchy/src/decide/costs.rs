@@ -17,10 +17,7 @@ impl Planner {
         let is_learnt = self.config.rule().learns() && self.cluster.hidden > 0.0;
         let is_fixed = way.way == Way::K && is_learnt;
         let factor = if is_fixed { FIXED_SHARES } else { 1.0 };
-        Candidate {
-            wall_s: factor * way.wall_s,
-            ..way
-        }
+        Candidate { wall_s: factor * way.wall_s, ..way }
     }
 
     /// Returns the rectangles of C that nodes hold while k is divided.
@@ -57,13 +54,11 @@ impl Planner {
         areas
             .iter()
             .zip(times_s)
-            .map(|(&area, &time_s)| {
-                if time_s > 0.0 {
-                    area as f64 / (time_s * updates)
-                } else {
-                    0.0
-                }
-            })
+            .map(
+                |(&area, &time_s)| {
+                    if time_s > 0.0 { area as f64 / (time_s * updates) } else { 0.0 }
+                },
+            )
             .collect()
     }
 
@@ -121,11 +116,7 @@ impl Planner {
     pub(super) fn arithmetic_s(&self, nodes: &[NodeRate]) -> f64 {
         let (rows, cols) = self.problem.c_blocks();
         let speed: f64 = nodes.iter().map(|node| node.speed).sum();
-        if speed > 0.0 {
-            (rows * cols) as f64 / speed
-        } else {
-            0.0
-        }
+        if speed > 0.0 { (rows * cols) as f64 / speed } else { 0.0 }
     }
 }
 
@@ -144,10 +135,8 @@ mod tests {
             let cols = layout.rects()[node].cols;
             1e-3 + planner.messages_s(byte_s[node], Extent { rows: 64, cols }, 2)
         });
-        for (node, (cols, element_s)) in planner
-            .node_rates(&layout, &times_s)
-            .iter()
-            .zip([(16.0, 8e-9), (48.0, 16e-9)])
+        for (node, (cols, element_s)) in
+            planner.node_rates(&layout, &times_s).iter().zip([(16.0, 8e-9), (48.0, 16e-9)])
         {
             let speed = 64.0 * cols / (1e-3 * 10.0);
             assert!((node.speed / speed - 1.0).abs() < 1e-9);

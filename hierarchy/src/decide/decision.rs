@@ -35,25 +35,15 @@ impl Decision {
             balance: None,
             candidates: Vec::new(),
             left_out: None,
-            config: BalanceConfig {
-                strategy: Strategy::Homogeneous,
-                ..BalanceConfig::default()
-            },
+            config: BalanceConfig { strategy: Strategy::Homogeneous, ..BalanceConfig::default() },
             kernel_width: 1,
         }
     }
 
     /// Returns the slowest node's seconds of an update; `None` if nothing was measured.
     pub fn slowest_s(&self) -> Option<f64> {
-        Some(
-            self.balance
-                .as_ref()?
-                .times_s
-                .iter()
-                .copied()
-                .fold(0.0, f64::max),
-        )
-        .filter(|&slowest| slowest > 0.0)
+        Some(self.balance.as_ref()?.times_s.iter().copied().fold(0.0, f64::max))
+            .filter(|&slowest| slowest > 0.0)
     }
 }
 

@@ -31,12 +31,7 @@ struct Memory {
 impl NodeDevices {
     /// Begins without knowledge of the devices.
     pub fn new(config: BalanceConfig, n_devices: usize) -> Self {
-        Self {
-            config,
-            n_devices,
-            of_c: Memory::default(),
-            of_k: Memory::default(),
-        }
+        Self { config, n_devices, of_c: Memory::default(), of_k: Memory::default() }
     }
 
     /// Begins with these points of each device, one unit of which is one element of C.
@@ -62,11 +57,7 @@ impl NodeDevices {
 
     /// Keeps the balance of a part for the next ones, and for the division of its columns.
     pub fn keep(&mut self, part: Extent, along_k: bool, balance: DeviceBalance) {
-        let memory = if along_k {
-            &mut self.of_k
-        } else {
-            &mut self.of_c
-        };
+        let memory = if along_k { &mut self.of_k } else { &mut self.of_c };
         memory.known = Some(balance.models.clone());
         memory.found.insert(part, balance);
     }
@@ -112,8 +103,5 @@ fn cut(problem: &Problem, rect: &Rect) -> (usize, usize) {
 
 /// Divides columns in proportion to these weights.
 pub fn apportion_columns(columns: usize, weights: &[f64]) -> Vec<usize> {
-    apportion(columns as u64, weights)
-        .into_iter()
-        .map(|columns| columns as usize)
-        .collect()
+    apportion(columns as u64, weights).into_iter().map(|columns| columns as usize).collect()
 }

@@ -77,20 +77,11 @@ mod tests {
     #[test]
     fn a_division_knows_its_way_and_its_shares() {
         let rows = Division::C(slice_rows(4, &[2, 2]).unwrap());
-        assert_eq!(
-            (rows.way(), rows.shares(), rows.to_string()),
-            (Way::M, None, "c".to_owned())
-        );
+        assert_eq!((rows.way(), rows.shares(), rows.to_string()), (Way::M, None, "c".to_owned()));
         let held = slice_cols(4, &[2, 2]).unwrap();
-        let shares = Division::K {
-            shares: vec![3, 1],
-            held: held.clone(),
-        };
+        let shares = Division::K { shares: vec![3, 1], held: held.clone() };
         assert_eq!((shares.way(), shares.layout()), (Way::K, &held));
-        assert_eq!(
-            (shares.shares(), shares.to_string()),
-            (Some(&[3, 1][..]), "k".to_owned())
-        );
+        assert_eq!((shares.shares(), shares.to_string()), (Some(&[3, 1][..]), "k".to_owned()));
         for division in [rows, shares] {
             let json = serde_json::to_string(&division).unwrap();
             assert_eq!(serde_json::from_str::<Division>(&json).unwrap(), division);

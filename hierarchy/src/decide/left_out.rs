@@ -27,10 +27,6 @@ impl Planner {
             return Ok(None);
         }
         let ranks = (0..rates.len()).filter(|rank| found.nodes.binary_search(rank).is_err());
-        Ok(Some(LeftOut {
-            ranks: ranks.collect(),
-            with_s: found.all_s,
-            without_s: found.wall_s,
-        }))
+        Ok(Some(LeftOut { ranks: ranks.collect(), with_s: found.all_s, without_s: found.wall_s }))
     }
 }

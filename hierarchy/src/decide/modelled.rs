@@ -36,11 +36,7 @@ impl Modelled {
             .into_iter()
             .map(|points| ModelledNode::new(config, points))
             .collect::<Result<_, _>>()?;
-        Ok(Self {
-            problem,
-            config,
-            nodes,
-        })
+        Ok(Self { problem, config, nodes })
     }
 
     /// Predicts the time of every node for an update of a part of C, with its devices balanced.
@@ -144,16 +140,10 @@ mod tests {
     #[test]
     fn a_node_is_as_fast_as_its_devices_together_and_divides_by_their_speeds() {
         let problem = Problem::new(128, 128, 64, 1).unwrap();
-        let config = BalanceConfig {
-            strategy: Strategy::Fpm,
-            ..BalanceConfig::default()
-        };
+        let config = BalanceConfig { strategy: Strategy::Fpm, ..BalanceConfig::default() };
         let nodes = vec![vec![points(1e6), points(3e6)], vec![points(2e6)]];
         let mut modelled = Modelled::new(problem, config, nodes).unwrap();
-        let part = Extent {
-            rows: 128,
-            cols: 64,
-        };
+        let part = Extent { rows: 128, cols: 64 };
         let times = modelled.predict(&[part, part], false).unwrap();
         let elements = 64.0 * 128.0;
         assert!((times[0].seconds / (elements / 4e6) - 1.0).abs() < 0.02);

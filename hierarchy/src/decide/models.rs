@@ -45,13 +45,8 @@ impl Planner {
         let Some(links) = links.filter(|_| models.can_be_compared()) else {
             return Ok(self.decide_in_place(balance, Vec::new()));
         };
-        let mut divided = in_place(
-            &self.problem,
-            self.cluster,
-            links,
-            &balance.layout,
-            &models.rates,
-        )?;
+        let mut divided =
+            in_place(&self.problem, self.cluster, links, &balance.layout, &models.rates)?;
         // A caller who has chosen a layout wants no other.
         let has_choice =
             self.problem.split() == Split::Auto && self.config.layout == Method::default();
@@ -162,11 +157,7 @@ impl Planner {
         if candidates.len() < 2 {
             candidates.clear();
         }
-        ComparedWays {
-            way,
-            candidates,
-            layout,
-        }
+        ComparedWays { way, candidates, layout }
     }
 }
 
@@ -277,17 +268,11 @@ mod tests {
 
     #[test]
     fn shares_of_k_leave_the_layout_as_it_is() {
-        let shares = Candidate {
-            way: Way::K,
-            wall_s: 0.5,
-        };
+        let shares = Candidate { way: Way::K, wall_s: 0.5 };
         let ways = choose(divided([1.0, 0.9, 1.2]), Some(shares));
         assert_eq!((ways.way, Way::of(&ways.layout)), (Way::K, Way::C));
         assert_eq!(order(&ways), [Way::K, Way::M, Way::C, Way::N]);
-        let slower = Candidate {
-            wall_s: 0.95,
-            ..shares
-        };
+        let slower = Candidate { wall_s: 0.95, ..shares };
         let ways = choose(divided([1.0, 0.9, 1.2]), Some(slower));
         assert_eq!(ways.way, Way::M);
     }
@@ -296,10 +281,7 @@ mod tests {
     fn between_hosts_a_run_that_learns_divides_k_only_if_that_is_much_faster() {
         let cases = [(1.0, 0.85, Way::M), (1.0, 0.8, Way::K), (0.0, 0.85, Way::K)];
         for (hidden, wall_s, way) in cases {
-            let shares = Candidate {
-                way: Way::K,
-                wall_s,
-            };
+            let shares = Candidate { way: Way::K, wall_s };
             let ways = planner(Strategy::Adaptive, hidden)
                 .choose_way(divided([1.0, 0.9, 1.2]), Some(shares));
             assert_eq!((ways.way, ways.candidates[0].way), (way, Way::K));

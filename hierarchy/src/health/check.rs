@@ -91,11 +91,7 @@ impl<'c> Look<'c> {
 impl HealthCheck {
     /// Begins a check of these devices.
     pub fn new(rule: HealthRule, devices: Vec<CheckedDevice>) -> Self {
-        Self {
-            rule,
-            devices,
-            rounds: Vec::new(),
-        }
+        Self { rule, devices, rounds: Vec::new() }
     }
 
     /// Returns the next request, or the health of each device.
@@ -134,14 +130,10 @@ impl HealthCheck {
         };
         let found = self.list_devices().map(|device| {
             // A disturbance that lasted for a whole look does not concern the device.
-            let is_confirmed = |sign| {
-                [&first, &second]
-                    .iter()
-                    .all(|look| look.is_below(device, sign))
-            };
-            let slowness = all
-                .refer(device)
-                .and_then(|it| it.find_slowness(device, &self.rule, is_confirmed));
+            let is_confirmed =
+                |sign| [&first, &second].iter().all(|look| look.is_below(device, sign));
+            let slowness =
+                all.refer(device).and_then(|it| it.find_slowness(device, &self.rule, is_confirmed));
             self.describe(device, &all, slowness, is_settled(device))
         });
         found.collect()
@@ -167,10 +159,7 @@ impl HealthCheck {
     /// Lists the devices that have not failed, by model and limits.
     fn list_classes(&self) -> BTreeMap<(&str, &str), Vec<usize>> {
         let mut classes: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
-        for device in self
-            .list_devices()
-            .filter(|&device| !self.has_failed(device))
-        {
+        for device in self.list_devices().filter(|&device| !self.has_failed(device)) {
             let CheckedDevice { model, limits, .. } = &self.devices[device];
             classes.entry((model, limits)).or_default().push(device);
         }
@@ -181,18 +170,12 @@ impl HealthCheck {
     fn look<'c>(&'c self, rounds: &'c [Round]) -> Look<'c> {
         let mut classes = self.list_classes();
         classes.retain(|_, members| members.len() >= self.rule.alike);
-        let mut references: Vec<Reference<'c>> = classes
-            .values()
-            .map(|members| Reference::of_class(rounds, members))
-            .collect();
+        let mut references: Vec<Reference<'c>> =
+            classes.values().map(|members| Reference::of_class(rounds, members)).collect();
         let compared = self.devices.iter().map(|device| {
-            let of_model = classes
-                .iter()
-                .enumerate()
-                .filter(|(_, ((model, _), _))| *model == device.model);
-            let own = of_model
-                .clone()
-                .find(|(_, ((_, limits), _))| *limits == device.limits);
+            let of_model =
+                classes.iter().enumerate().filter(|(_, ((model, _), _))| *model == device.model);
+            let own = of_model.clone().find(|(_, ((_, limits), _))| *limits == device.limits);
             if let Some((class, _)) = own {
                 return (ComparedWith::Class, Some(class));
             }
@@ -205,11 +188,7 @@ impl HealthCheck {
             references.push(Reference::of_history(rounds, &device.history));
             (ComparedWith::History, Some(references.len() - 1))
         });
-        Look {
-            rule: &self.rule,
-            compared: compared.collect(),
-            references,
-        }
+        Look { rule: &self.rule, compared: compared.collect(), references }
     }
 
     /// Describes a device by a look at all rounds, which may have settled its health, and what was confirmed.

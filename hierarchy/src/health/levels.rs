@@ -81,10 +81,7 @@ impl Level {
 
     fn of_noise(values: &[f64], scatter: f64) -> Option<Self> {
         let error = ERROR_OF_MEDIAN * scatter / (values.len() as f64).sqrt();
-        (!values.is_empty()).then(|| Self {
-            log: find_median(values),
-            error,
-        })
+        (!values.is_empty()).then(|| Self { log: find_median(values), error })
     }
 }
 
@@ -128,11 +125,8 @@ impl HealthRule {
 }
 
 /// The levels that may show that a device is slow, the first one first.
-const SIGNS: [Sign; 3] = [
-    (Pass::Transfers, Span::All),
-    (Pass::Together, Span::All),
-    (Pass::Together, Span::Large),
-];
+const SIGNS: [Sign; 3] =
+    [(Pass::Transfers, Span::All), (Pass::Together, Span::All), (Pass::Together, Span::Large)];
 
 /// A level of a device.
 pub(super) type Sign = (Pass, Span);
@@ -169,21 +163,13 @@ impl<'r> Reference<'r> {
     pub fn of_class(rounds: &'r [Round], members: &[usize]) -> Self {
         let times_s = PASSES.map(|pass| {
             let rounds = rounds.iter();
-            rounds
-                .map(|round| find_medians_s(round, members, pass))
-                .collect()
+            rounds.map(|round| find_medians_s(round, members, pass)).collect()
         });
-        let mut reference = Self {
-            rounds,
-            times_s,
-            levels: Default::default(),
-            has_peers: true,
-        };
+        let mut reference = Self { rounds, times_s, levels: Default::default(), has_peers: true };
         reference.levels = PASSES.map(|pass| {
             SPANS.map(|span| {
-                let levels = members
-                    .iter()
-                    .filter_map(|&member| reference.find_level(member, pass, span));
+                let levels =
+                    members.iter().filter_map(|&member| reference.find_level(member, pass, span));
                 let (logs, errors): (Vec<f64>, Vec<f64>) =
                     levels.map(|level| (level.log, level.error)).unzip();
                 ClassLevel {
@@ -198,15 +184,10 @@ impl<'r> Reference<'r> {
 
     /// Makes the reference of a device with a history.
     pub fn of_history(rounds: &'r [Round], history: &[Sample]) -> Self {
-        let known = history
-            .iter()
-            .map(|time| Some(time.seconds).filter(|&time_s| time_s > 0.0));
+        let known = history.iter().map(|time| Some(time.seconds).filter(|&time_s| time_s > 0.0));
         let errors = history.iter().map(|time| time.error_s / time.seconds);
         let errors: Vec<f64> = errors.filter(|error| error.is_finite()).collect();
-        let level = ClassLevel {
-            scatter: find_median(&errors),
-            ..ClassLevel::default()
-        };
+        let level = ClassLevel { scatter: find_median(&errors), ..ClassLevel::default() };
         let [mut together_s, alone_s, transfers_s] = [(); PASSES.len()].map(|()| Vec::new());
         together_s.resize(rounds.len(), known.collect());
         Self {
@@ -240,9 +221,7 @@ impl<'r> Reference<'r> {
 
     /// Returns `true` if the device is below the least level of a healthy one, be it by noise.
     pub fn is_suspicious(&self, device: usize, rule: &HealthRule) -> bool {
-        SIGNS
-            .into_iter()
-            .any(|sign| self.is_below(device, sign, rule))
+        SIGNS.into_iter().any(|sign| self.is_below(device, sign, rule))
     }
 
     /// Returns `true` if the noise of a device hides what the rule looks for.
@@ -269,8 +248,7 @@ impl<'r> Reference<'r> {
             let logs = (together.as_ref()?.ln(), alone.as_ref()?.ln());
             (logs.0 < 0.5 * slow_log).then_some(logs)
         });
-        slow.next()
-            .is_some_and(|(together, alone)| alone > 0.5 * together)
+        slow.next().is_some_and(|(together, alone)| alone > 0.5 * together)
     }
 
     /// Returns `true` if a slow device becomes slower during the check: each of the later half of its rounds is slower than each
@@ -330,11 +308,7 @@ impl<'r> Reference<'r> {
     fn find_level(&self, device: usize, pass: Pass, span: Span) -> Option<Level> {
         let levels = self.list_levels(device, pass, span);
         // Without peers a drift of the whole machine would seem to be the device's.
-        if self.has_peers {
-            Level::of_course(&levels)
-        } else {
-            Level::of_median(&levels)
-        }
+        if self.has_peers { Level::of_course(&levels) } else { Level::of_median(&levels) }
     }
 
     /// Returns the median over the sizes of a span, in each round that has one.
@@ -366,15 +340,9 @@ impl<'r> Reference<'r> {
 
 /// Returns the median times of some devices in a round, by size.
 fn find_medians_s(round: &Round, members: &[usize], pass: Pass) -> Vec<Option<f64>> {
-    let times_s: Vec<&[Option<f64>]> = members
-        .iter()
-        .filter_map(|&member| Some(round[member].as_ref()?.times_s(pass)))
-        .collect();
-    let sizes = times_s
-        .iter()
-        .map(|times_s| times_s.len())
-        .max()
-        .unwrap_or(0);
+    let times_s: Vec<&[Option<f64>]> =
+        members.iter().filter_map(|&member| Some(round[member].as_ref()?.times_s(pass))).collect();
+    let sizes = times_s.iter().map(|times_s| times_s.len()).max().unwrap_or(0);
     (0..sizes)
         .map(|size| {
             let known = times_s.iter().filter_map(|times_s| *times_s.get(size)?);

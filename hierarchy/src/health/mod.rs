@@ -44,13 +44,7 @@ pub struct HealthRule {
 
 impl Default for HealthRule {
     fn default() -> Self {
-        Self {
-            slower: 0.05,
-            deviations: 3.5,
-            errors: 5.0,
-            alike: 4,
-            rounds: 5,
-        }
+        Self { slower: 0.05, deviations: 3.5, errors: 5.0, alike: 4, rounds: 5 }
     }
 }
 

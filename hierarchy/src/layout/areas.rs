@@ -28,7 +28,5 @@ pub(super) fn to_shares(areas: impl Iterator<Item = f64> + Clone) -> Vec<f64> {
     let largest = areas.clone().fold(0.0, f64::max);
     let relative = areas.map(|area| relate(area, largest));
     let sum: f64 = relative.clone().sum();
-    relative
-        .map(|area| if sum > 0.0 { area / sum } else { 0.0 })
-        .collect()
+    relative.map(|area| if sum > 0.0 { area / sum } else { 0.0 }).collect()
 }

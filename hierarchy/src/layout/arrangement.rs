@@ -144,9 +144,7 @@ fn check_arrangement(columns: &[Vec<usize>], areas: &[f64]) -> Result<(), Layout
 
 /// Sums the values of each column's nodes.
 pub(super) fn sum_columns(columns: &[Vec<usize>], values: &[f64]) -> Vec<f64> {
-    (columns.iter())
-        .map(|column| column.iter().map(|&node| values[node]).sum())
-        .collect()
+    (columns.iter()).map(|column| column.iter().map(|&node| values[node]).sum()).collect()
 }
 
 /// Sums the areas of each column, relative to the largest area of all.
@@ -170,21 +168,12 @@ mod tests {
     #[test]
     fn columns_must_hold_every_node_once() {
         assert_eq!(refusal(&[vec![0]]), LayoutError::NotArranged { index: 1 });
-        assert_eq!(
-            refusal(&[vec![0, 1], vec![0]]),
-            LayoutError::Repeated { index: 0 }
-        );
-        assert_eq!(
-            refusal(&[vec![0, 3]]),
-            LayoutError::NoSuchNode { index: 3, nodes: 3 }
-        );
+        assert_eq!(refusal(&[vec![0, 1], vec![0]]), LayoutError::Repeated { index: 0 });
+        assert_eq!(refusal(&[vec![0, 3]]), LayoutError::NoSuchNode { index: 3, nodes: 3 });
         let layout = br_in(&[vec![], vec![1, 0]], &AREAS, 3, 4).expect("valid");
         assert_eq!(layout.areas(), [4, 8, 0]);
         assert_eq!(layout.columns(), Some(vec![vec![1, 0]]));
-        assert_eq!(
-            br_in(&[], &[0.0], 1, 1),
-            Err(LayoutError::NoArea { rows: 1, cols: 1 })
-        );
+        assert_eq!(br_in(&[], &[0.0], 1, 1), Err(LayoutError::NoArea { rows: 1, cols: 1 }));
     }
 
     #[test]
@@ -197,11 +186,7 @@ mod tests {
 
     #[test]
     fn what_lies_in_rows_lies_in_no_columns() {
-        let rects = [
-            Rect::new(0, 0, 1, 3),
-            Rect::new(1, 0, 1, 1),
-            Rect::new(1, 1, 1, 2),
-        ];
+        let rects = [Rect::new(0, 0, 1, 3), Rect::new(1, 0, 1, 1), Rect::new(1, 1, 1, 2)];
         let layout = Layout::new(2, 3, rects.to_vec()).expect("tiles");
         assert_eq!(layout.columns(), None);
         assert_eq!(br(&[1.0], 0, 5).expect("no blocks").columns(), Some(vec![]));

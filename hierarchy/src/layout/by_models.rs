@@ -71,11 +71,7 @@ mod tests {
 
     fn slowest_s(layout: &Layout, models: &[&dyn SpeedModel]) -> f64 {
         let areas = layout.areas();
-        models
-            .iter()
-            .zip(&areas)
-            .map(|(model, &d)| model.time_s(d as f64))
-            .fold(0.0, f64::max)
+        models.iter().zip(&areas).map(|(model, &d)| model.time_s(d as f64)).fold(0.0, f64::max)
     }
 
     proptest! {
@@ -112,15 +108,8 @@ mod tests {
 
     fn refusal(columns: &[Vec<usize>]) -> LayoutError {
         let good = Cpm { speed: 1.0 };
-        by_models(
-            Method::Kl,
-            Some(columns),
-            Partitioner::Gpa,
-            &[&good, &good],
-            4,
-            4,
-        )
-        .expect_err("refused")
+        by_models(Method::Kl, Some(columns), Partitioner::Gpa, &[&good, &good], 4, 4)
+            .expect_err("refused")
     }
 
     #[test]

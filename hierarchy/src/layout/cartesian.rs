@@ -256,11 +256,7 @@ impl GridFit {
                 time = time.max(height * width / speeds[node]);
             }
         }
-        Self {
-            heights,
-            widths,
-            time,
-        }
+        Self { heights, widths, time }
     }
 
     /// Improves column sums and geometric means, and takes the better end.
@@ -274,11 +270,7 @@ impl GridFit {
     fn improve(columns: &[Vec<usize>], speeds: &[f64], widths: Vec<f64>) -> Self {
         const TURNS: usize = 100;
         const GAIN: f64 = 1e-9;
-        let mut fit = Self {
-            heights: Vec::new(),
-            widths,
-            time: f64::INFINITY,
-        };
+        let mut fit = Self { heights: Vec::new(), widths, time: f64::INFINITY };
         for _ in 0..TURNS {
             let before = fit.time;
             let mut heights = vec![f64::INFINITY; columns[0].len()];
@@ -289,9 +281,7 @@ impl GridFit {
             }
             normalise(&mut heights);
             fit.heights = heights;
-            fit.widths = (columns.iter())
-                .map(|column| fit.widest_column(column, speeds))
-                .collect();
+            fit.widths = (columns.iter()).map(|column| fit.widest_column(column, speeds)).collect();
             // These widths are the widest in unit time: their sum is the part of the matrix done.
             fit.time = 1.0 / normalise(&mut fit.widths);
             if fit.time >= before * (1.0 - GAIN) {
@@ -306,9 +296,7 @@ impl GridFit {
         column
             .iter()
             .zip(&self.heights)
-            .fold(f64::INFINITY, |least, (&node, height)| {
-                least.min(speeds[node] / height)
-            })
+            .fold(f64::INFINITY, |least, (&node, height)| least.min(speeds[node] / height))
     }
 }
 
@@ -316,9 +304,7 @@ impl GridFit {
 fn average_columns(columns: &[Vec<usize>], speeds: &[f64]) -> Vec<f64> {
     let logarithms: Vec<f64> = speeds.iter().map(|speed| speed.ln()).collect();
     let sums = sum_columns(columns, &logarithms);
-    (sums.iter().zip(columns))
-        .map(|(sum, column)| (sum / column.len() as f64).exp())
-        .collect()
+    (sums.iter().zip(columns)).map(|(sum, column)| (sum / column.len() as f64).exp()).collect()
 }
 
 /// Makes `values` sum to 1, and returns their former sum.
@@ -332,19 +318,13 @@ fn normalise(values: &mut [f64]) -> f64 {
 
 fn relate_speeds(speeds: &[f64]) -> Vec<f64> {
     let largest = speeds.iter().copied().fold(0.0, f64::max);
-    (speeds.iter())
-        .map(|&speed| relate(speed, largest).max(SLOWEST))
-        .collect()
+    (speeds.iter()).map(|&speed| relate(speed, largest).max(SLOWEST)).collect()
 }
 
 fn check_grid(columns: &[Vec<usize>], speeds: &[f64]) -> Result<(), LayoutError> {
     let expected = columns.first().map_or(0, Vec::len);
     if let Some(column) = columns.iter().position(|nodes| nodes.len() != expected) {
-        return Err(LayoutError::Ragged {
-            column,
-            nodes: columns[column].len(),
-            expected,
-        });
+        return Err(LayoutError::Ragged { column, nodes: columns[column].len(), expected });
     }
     match columns.iter().flatten().find(|&&node| speeds[node] == 0.0) {
         Some(&index) => Err(LayoutError::IdleInGrid { index }),
@@ -457,20 +437,10 @@ mod tests {
     fn what_is_no_grid_is_refused() {
         assert_eq!(
             refusal(&[vec![0, 1], vec![2]]),
-            LayoutError::Ragged {
-                column: 1,
-                nodes: 1,
-                expected: 2
-            }
+            LayoutError::Ragged { column: 1, nodes: 1, expected: 2 }
         );
-        assert_eq!(
-            refusal(&[vec![0, 1], vec![2, 3]]),
-            LayoutError::IdleInGrid { index: 3 }
-        );
-        assert_eq!(
-            refusal(&[vec![4]]),
-            LayoutError::NoSuchNode { index: 4, nodes: 4 }
-        );
+        assert_eq!(refusal(&[vec![0, 1], vec![2, 3]]), LayoutError::IdleInGrid { index: 3 });
+        assert_eq!(refusal(&[vec![4]]), LayoutError::NoSuchNode { index: 4, nodes: 4 });
         assert_eq!(refusal(&[]), LayoutError::NoArea { rows: 4, cols: 4 });
         let speeds = [1.0, 1.0, 1.0, 0.0];
         for rule in [GridRule::Sums, GridRule::Balanced] {
@@ -480,10 +450,7 @@ mod tests {
                 cartesian(rule, &[0.0], 1, 1),
                 Err(LayoutError::NoArea { rows: 1, cols: 1 })
             );
-            assert_eq!(
-                cartesian(rule, &[], 1, 1),
-                Err(LayoutError::NoNodes { rows: 1, cols: 1 })
-            );
+            assert_eq!(cartesian(rule, &[], 1, 1), Err(LayoutError::NoNodes { rows: 1, cols: 1 }));
         }
     }
 

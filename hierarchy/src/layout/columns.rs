@@ -70,10 +70,7 @@ pub fn br_columns(areas: &[f64], rows: u64, cols: u64) -> Result<Vec<Vec<usize>>
     let order = sort_ascending(areas);
     let shares = to_shares(order.iter().map(|&node| areas[node]));
     let (_, columns) = best_columns(&shares, rows as f64, cols as f64);
-    Ok(columns
-        .into_iter()
-        .map(|column| order[column].to_vec())
-        .collect())
+    Ok(columns.into_iter().map(|column| order[column].to_vec()).collect())
 }
 
 /// Returns the lower bound of the sum of half-perimeters of rectangles in proportion to `areas`, in
@@ -87,9 +84,8 @@ pub fn br_columns(areas: &[f64], rows: u64, cols: u64) -> Result<Vec<Vec<usize>>
 pub fn lower_bound(areas: &[f64], rows: u64, cols: u64) -> f64 {
     let matrix = rows as f64 * cols as f64;
     let positive = areas.iter().copied().filter(|&area| area > 0.0);
-    let half_perimeters = to_shares(positive)
-        .into_iter()
-        .map(|share| 2.0 * (share * matrix).sqrt());
+    let half_perimeters =
+        to_shares(positive).into_iter().map(|share| 2.0 * (share * matrix).sqrt());
     // A sum of nothing would be -0.
     half_perimeters.fold(0.0, |sum, each| sum + each)
 }
@@ -258,41 +254,18 @@ mod tests {
     #[test]
     fn a_flat_matrix_gets_columns_and_a_tall_one_rows() {
         let flat = br(&[1.0; 4], 1, 100).expect("areas");
-        assert!(
-            flat.rects()
-                .iter()
-                .all(|rect| (rect.rows, rect.cols) == (1, 25))
-        );
+        assert!(flat.rects().iter().all(|rect| (rect.rows, rect.cols) == (1, 25)));
         let tall = br(&[1.0; 4], 100, 1).expect("areas");
-        assert!(
-            tall.rects()
-                .iter()
-                .all(|rect| (rect.rows, rect.cols) == (25, 1))
-        );
+        assert!(tall.rects().iter().all(|rect| (rect.rows, rect.cols) == (25, 1)));
         let square = br(&[1.0; 4], 100, 100).expect("areas");
-        assert_eq!(
-            square.half_perimeter_sum() as f64,
-            lower_bound(&[7.0; 4], 100, 100)
-        );
+        assert_eq!(square.half_perimeter_sum() as f64, lower_bound(&[7.0; 4], 100, 100));
     }
 
     #[test]
     fn impossible_areas_are_refused() {
-        assert_eq!(
-            br(&[], 2, 2),
-            Err(LayoutError::NoNodes { rows: 2, cols: 2 })
-        );
-        assert_eq!(
-            br(&[0.0], 2, 2),
-            Err(LayoutError::NoArea { rows: 2, cols: 2 })
-        );
-        assert_eq!(
-            br(&[1.0, -1.0], 2, 2),
-            Err(LayoutError::InvalidArea {
-                index: 1,
-                area: -1.0
-            })
-        );
+        assert_eq!(br(&[], 2, 2), Err(LayoutError::NoNodes { rows: 2, cols: 2 }));
+        assert_eq!(br(&[0.0], 2, 2), Err(LayoutError::NoArea { rows: 2, cols: 2 }));
+        assert_eq!(br(&[1.0, -1.0], 2, 2), Err(LayoutError::InvalidArea { index: 1, area: -1.0 }));
         assert_eq!(br(&[0.0, 0.0], 0, 2).expect("no blocks").areas(), [0, 0]);
     }
 }

@@ -38,14 +38,7 @@ mod tests {
         let mut paging = PiecewiseFpm::new();
         // 100 blocks/s up to 400 blocks, then 40 times slower for each further block.
         for (d, t_s) in [(100, 1.0), (400, 4.0), (420, 12.0), (600, 84.0)] {
-            paging
-                .add(Point {
-                    d,
-                    t_s,
-                    reps: 3,
-                    ci_s: 0.0,
-                })
-                .expect("valid");
+            paging.add(Point { d, t_s, reps: 3, ci_s: 0.0 }).expect("valid");
         }
         let steady = Cpm { speed: 100.0 };
         let areas = fpm_br(&[&paging, &steady], 40, 40).expect("valid").areas();
@@ -55,22 +48,13 @@ mod tests {
     #[test]
     fn impossible_requests_are_refused() {
         let (good, empty) = (Cpm { speed: 1.0 }, PiecewiseFpm::new());
-        assert_eq!(
-            fpm_br(&[], 2, 3),
-            Err(LayoutError::NoNodes { rows: 2, cols: 3 })
-        );
+        assert_eq!(fpm_br(&[], 2, 3), Err(LayoutError::NoNodes { rows: 2, cols: 3 }));
         assert!(matches!(
             fpm_br(&[&good, &empty], 2, 3),
-            Err(LayoutError::Partition(PartitionError::InvalidModel {
-                index: 1,
-                ..
-            }))
+            Err(LayoutError::Partition(PartitionError::InvalidModel { index: 1, .. }))
         ));
         let huge = 1 << 33;
-        assert!(matches!(
-            fpm_br(&[&good], huge, huge),
-            Err(LayoutError::TooLarge { .. })
-        ));
+        assert!(matches!(fpm_br(&[&good], huge, huge), Err(LayoutError::TooLarge { .. })));
         assert_eq!(fpm_br(&[&good], 0, 3).expect("no blocks").areas(), [0]);
     }
 

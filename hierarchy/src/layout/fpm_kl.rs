@@ -60,10 +60,7 @@ pub struct FpmKlConfig {
 impl Default for FpmKlConfig {
     /// 5 %, 20 iterations.
     fn default() -> Self {
-        Self {
-            epsilon: 0.05,
-            max_iterations: 20,
-        }
+        Self { epsilon: 0.05, max_iterations: 20 }
     }
 }
 
@@ -143,11 +140,7 @@ pub fn fpm_kl(
     let heights: Vec<Vec<u64>> = columns.iter().map(|c| even(c.len(), rows)).collect();
     // Also checks that there are nodes, and that the blocks can be counted in 63 bits.
     let first = Layout::new(rows, cols, place(&columns, &widths, &heights, nodes))?;
-    let divider = ColumnDivider {
-        surfaces,
-        columns: &columns,
-        rows,
-    };
+    let divider = ColumnDivider { surfaces, columns: &columns, rows };
     let mut best = FpmKl {
         times_s: vec![0.0; nodes],
         layout: first,
@@ -261,16 +254,14 @@ impl ColumnDivider<'_> {
         cols: u64,
     ) -> f64 {
         let mut sections = sections.borrow_mut();
-        let section = sections
-            .entry((node, cols))
-            .or_insert_with(|| self.surfaces[node].section(cols));
+        let section =
+            sections.entry((node, cols)).or_insert_with(|| self.surfaces[node].section(cols));
         time_or_never(section.time_s(rows as f64))
     }
 
     fn divide_column(&self, column: &[usize], width: u64) -> Result<Partition, LayoutError> {
-        let sections: Vec<_> = (column.iter())
-            .map(|&node| self.surfaces[node].section(width))
-            .collect();
+        let sections: Vec<_> =
+            (column.iter()).map(|&node| self.surfaces[node].section(width)).collect();
         let models: Vec<&dyn SpeedModel> = sections.iter().map(|section| &**section).collect();
         gpa(&models, self.rows).map_err(|mut error| {
             if let PartitionError::InvalidModel { index, .. } = &mut error {
@@ -305,14 +296,7 @@ mod tests {
             for m in (1..=40).map(|i| i * i) {
                 let blocks = (m * width) as f64;
                 let t_s = blocks / self.speed + (blocks - self.memory).max(0.0) * 20.0 / self.speed;
-                model
-                    .add(Point {
-                        d: m,
-                        t_s,
-                        reps: 1,
-                        ci_s: 0.0,
-                    })
-                    .expect("valid");
+                model.add(Point { d: m, t_s, reps: 1, ci_s: 0.0 }).expect("valid");
             }
             Box::new(model)
         }
@@ -320,31 +304,14 @@ mod tests {
 
     #[test]
     fn columns_are_as_wide_as_memory_allows() {
-        let small = PagingSurface {
-            speed: 100.0,
-            memory: 3000.0,
-        };
-        let large = PagingSurface {
-            speed: 100.0,
-            memory: 1e9,
-        };
+        let small = PagingSurface { speed: 100.0, memory: 3000.0 };
+        let large = PagingSurface { speed: 100.0, memory: 1e9 };
         let surfaces: [&dyn SpeedSurface; 4] = [&small, &small, &large, &large];
         let columns = [vec![0, 1], vec![2, 3]];
-        let config = FpmKlConfig {
-            max_iterations: 50,
-            ..FpmKlConfig::default()
-        };
+        let config = FpmKlConfig { max_iterations: 50, ..FpmKlConfig::default() };
         let found = fpm_kl(&surfaces, &columns, 200, 200, &config).expect("valid");
-        let even = fpm_kl(
-            &surfaces,
-            &columns,
-            200,
-            200,
-            &FpmKlConfig {
-                max_iterations: 1,
-                ..config
-            },
-        );
+        let even =
+            fpm_kl(&surfaces, &columns, 200, 200, &FpmKlConfig { max_iterations: 1, ..config });
         let even = even.expect("valid");
         // Nearly even: a few blocks move afterwards.
         assert!(even.layout.areas()[0] > 8000, "{even:?}");
@@ -356,14 +323,8 @@ mod tests {
     #[test]
     fn rounding_is_repaired() {
         // The iteration jumps between columns of 2 and of 5 for the first node, whose memory holds 4.
-        let small = PagingSurface {
-            speed: 100.0,
-            memory: 40.0,
-        };
-        let large = PagingSurface {
-            speed: 70.0,
-            memory: 1e9,
-        };
+        let small = PagingSurface { speed: 100.0, memory: 40.0 };
+        let large = PagingSurface { speed: 70.0, memory: 1e9 };
         let surfaces: [&dyn SpeedSurface; 2] = [&small, &large];
         let columns = [vec![0], vec![1]];
         let found = fpm_kl(&surfaces, &columns, 10, 9, &FpmKlConfig::default()).expect("valid");
@@ -382,9 +343,7 @@ mod tests {
 
     impl SpeedSurface for ConstantSurface {
         fn section(&self, width: u64) -> Box<dyn SpeedModel + '_> {
-            Box::new(Cpm {
-                speed: self.0 / width as f64,
-            })
+            Box::new(Cpm { speed: self.0 / width as f64 })
         }
     }
 
@@ -398,24 +357,15 @@ mod tests {
     #[test]
     fn impossible_requests_are_refused() {
         let (good, bad) = (ConstantSurface(1.0), ConstantSurface(f64::NAN));
-        assert_eq!(
-            divide(&[], &[]),
-            Err(LayoutError::NoNodes { rows: 4, cols: 4 })
-        );
-        assert_eq!(
-            divide(&[&good], &[vec![]]),
-            Err(LayoutError::NoArea { rows: 4, cols: 4 })
-        );
+        assert_eq!(divide(&[], &[]), Err(LayoutError::NoNodes { rows: 4, cols: 4 }));
+        assert_eq!(divide(&[&good], &[vec![]]), Err(LayoutError::NoArea { rows: 4, cols: 4 }));
         assert_eq!(
             divide(&[&good], &[vec![1]]),
             Err(LayoutError::NoSuchNode { index: 1, nodes: 1 })
         );
         assert!(matches!(
             divide(&[&good, &good, &bad], &[vec![0], vec![1, 2]]),
-            Err(LayoutError::Partition(PartitionError::InvalidModel {
-                index: 2,
-                ..
-            }))
+            Err(LayoutError::Partition(PartitionError::InvalidModel { index: 2, .. }))
         ));
         // More columns than blocks: some have no width, so their nodes get no blocks.
         let columns: Vec<Vec<usize>> = (0..6).map(|node| vec![node]).collect();

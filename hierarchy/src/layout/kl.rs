@@ -56,11 +56,8 @@ pub fn kl_columns(speeds: &[f64], rows: u64, cols: u64) -> Result<Vec<Vec<usize>
         return Ok(Vec::new());
     }
     // Without rows the ratio is infinite or, without columns too, not a number; both are clamped.
-    let n_columns = (p as f64 * cols as f64 / rows as f64)
-        .sqrt()
-        .round()
-        .max(1.0)
-        .min(p as f64) as usize;
+    let n_columns =
+        (p as f64 * cols as f64 / rows as f64).sqrt().round().max(1.0).min(p as f64) as usize;
     Ok(even(n_columns, p as u64)
         .iter()
         .map(|&count| nodes.by_ref().take(count as usize).collect())
@@ -72,11 +69,7 @@ mod tests {
     use super::*;
 
     fn column_lengths(p: usize, rows: u64, cols: u64) -> Vec<usize> {
-        kl_columns(&vec![1.0; p], rows, cols)
-            .expect("speeds")
-            .iter()
-            .map(Vec::len)
-            .collect()
+        kl_columns(&vec![1.0; p], rows, cols).expect("speeds").iter().map(Vec::len).collect()
     }
 
     #[test]
@@ -95,10 +88,7 @@ mod tests {
         let speeds = [0.0, 1.0, 0.0, 3.0];
         let columns = kl_columns(&speeds, 4, 4).expect("speeds");
         assert_eq!(columns, [[1, 3]]);
-        assert_eq!(
-            kl(&speeds, &columns, 4, 4).expect("valid").areas(),
-            [0, 4, 0, 12]
-        );
+        assert_eq!(kl(&speeds, &columns, 4, 4).expect("valid").areas(), [0, 4, 0, 12]);
         assert_eq!(kl_columns(&[0.0], 4, 4), Ok(vec![]));
         assert!(matches!(
             kl_columns(&[1.0, f64::NAN], 4, 4),

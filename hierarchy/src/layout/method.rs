@@ -128,12 +128,10 @@ fn admit_nodes(
             Way::N => columns.len()..columns.len() + 1,
             Way::C | Way::K => 0..columns.len() + 1,
         };
-        let best = places
-            .map(|place| add_node(&columns, place, node))
-            .min_by_key(|candidate| {
-                let layout = br_in(candidate, &admitted, rows, cols);
-                layout.map_or(u64::MAX, |layout| layout.half_perimeter_sum())
-            });
+        let best = places.map(|place| add_node(&columns, place, node)).min_by_key(|candidate| {
+            let layout = br_in(candidate, &admitted, rows, cols);
+            layout.map_or(u64::MAX, |layout| layout.half_perimeter_sum())
+        });
         columns = best.unwrap_or(columns);
     }
     columns

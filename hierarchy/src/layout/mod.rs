@@ -122,11 +122,7 @@ impl Layout {
     /// # References
     /// Clarke et al. 2012, section 3 (CMA).
     pub fn half_perimeter_sum(&self) -> u64 {
-        self.rects
-            .iter()
-            .filter(|rect| !rect.is_empty())
-            .map(|rect| rect.rows + rect.cols)
-            .sum()
+        self.rects.iter().filter(|rect| !rect.is_empty()).map(|rect| rect.rows + rect.cols).sum()
     }
 
     /// Returns the lower bound of the sum of half-perimeters for these areas: `Σ 2 √area_i`, every
@@ -135,10 +131,7 @@ impl Layout {
     /// # References
     /// Beaumont, Boudet, Rastello and Robert 2001.
     pub fn lower_bound(&self) -> f64 {
-        self.areas()
-            .into_iter()
-            .map(|area| 2.0 * (area as f64).sqrt())
-            .sum()
+        self.areas().into_iter().map(|area| 2.0 * (area as f64).sqrt()).sum()
     }
 
     /// Returns the tiling stretched to `new_cols` columns; it tiles `rows × new_cols` exactly.
@@ -150,26 +143,14 @@ impl Layout {
         if self.cols == 0 {
             let mut rects = vec![Rect::default(); self.rects.len()];
             rects[0] = Rect::new(0, 0, self.rows, new_cols);
-            return Self {
-                rows: self.rows,
-                cols: new_cols,
-                rects,
-            };
+            return Self { rows: self.rows, cols: new_cols, rects };
         }
         let rects = self.rects.iter().map(|rect| {
             let col = scale_boundary(rect.col, self.cols, new_cols);
             let end = scale_boundary(rect.col + rect.cols, self.cols, new_cols);
-            Rect {
-                col,
-                cols: end - col,
-                ..*rect
-            }
+            Rect { col, cols: end - col, ..*rect }
         });
-        Self {
-            rows: self.rows,
-            cols: new_cols,
-            rects: rects.collect(),
-        }
+        Self { rows: self.rows, cols: new_cols, rects: rects.collect() }
     }
 
     /// Returns the tiling stretched to `new_rows` rows, as [`scale_cols`](Self::scale_cols) does for
@@ -226,11 +207,7 @@ mod tests {
         let scaled = layout.scale_cols(5);
         assert_eq!(
             scaled.rects(),
-            [
-                Rect::new(0, 0, 1, 2),
-                Rect::new(0, 2, 1, 1),
-                Rect::new(0, 3, 1, 2)
-            ]
+            [Rect::new(0, 0, 1, 2), Rect::new(0, 2, 1, 1), Rect::new(0, 3, 1, 2)]
         );
         assert_eq!(layout.scale_cols(1).areas(), [0, 1, 0]);
         assert_eq!(layout.scale_rows(7).areas(), [7, 7, 7]);
@@ -249,18 +226,9 @@ mod tests {
         let layout =
             Layout::new(1, 2, vec![Rect::new(0, 0, 1, 2), Rect::new(0, 0, 0, 0)]).expect("tiles");
         let json = serde_json::to_string(&layout).expect("serialises");
-        assert_eq!(
-            serde_json::from_str::<Layout>(&json).expect("reads back"),
-            layout
-        );
-        let hole = json.replace(
-            r#""rows":1,"cols":2,"rects""#,
-            r#""rows":2,"cols":2,"rects""#,
-        );
+        assert_eq!(serde_json::from_str::<Layout>(&json).expect("reads back"), layout);
+        let hole = json.replace(r#""rows":1,"cols":2,"rects""#, r#""rows":2,"cols":2,"rects""#);
         let error = serde_json::from_str::<Layout>(&hole).expect_err("must be refused");
-        assert!(
-            error.to_string().contains("2 of 4 blocks have an owner"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("2 of 4 blocks have an owner"), "{error}");
     }
 }

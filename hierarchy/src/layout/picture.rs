@@ -8,9 +8,8 @@ const LEFT: usize = 4;
 const RIGHT: usize = 8;
 
 /// The line character for each combination of the four directions above.
-const LINES: [char; 16] = [
-    ' ', '╵', '╷', '│', '╴', '┘', '┐', '┤', '╶', '└', '┌', '├', '─', '┴', '┬', '┼',
-];
+const LINES: [char; 16] =
+    [' ', '╵', '╷', '│', '╴', '┘', '┐', '┤', '╶', '└', '┌', '├', '─', '┴', '┬', '┼'];
 
 /// A character is about twice as high as it is wide.
 const ASPECT: f64 = 2.0;
@@ -35,10 +34,7 @@ pub(super) fn draw_tiling(
     for (node, rect) in rects.iter().enumerate().filter(|(_, r)| !r.is_empty()) {
         canvas.label(&mut lines, node, rect);
     }
-    lines
-        .iter()
-        .map(|line| format!("{}\n", line.iter().collect::<String>()))
-        .collect()
+    lines.iter().map(|line| format!("{}\n", line.iter().collect::<String>())).collect()
 }
 
 /// The lines of the picture: the directions that meet at each character.
@@ -58,13 +54,7 @@ impl TilingCanvas {
         let height = (max_width * ratio).round().clamp(2.0, max_height);
         let width = (height / ratio).round().clamp(2.0, max_width);
         let (height, width) = (height as usize, width as usize);
-        Self {
-            rows,
-            cols,
-            height,
-            width,
-            joints: vec![0; (height + 1) * (width + 1)],
-        }
+        Self { rows, cols, height, width, joints: vec![0; (height + 1) * (width + 1)] }
     }
 
     /// Returns the sides of `rect` on the canvas: top, bottom, left, right.
@@ -153,9 +143,7 @@ mod tests {
     #[test]
     fn a_picture_keeps_the_proportions_of_the_matrix() {
         for (rows, cols) in [(16, 16), (8, 16), (16, 9), (5, 40), (24, 10)] {
-            let picture = br(&[3.0, 2.0, 1.0], rows, cols)
-                .expect("areas")
-                .picture(80, 12);
+            let picture = br(&[3.0, 2.0, 1.0], rows, cols).expect("areas").picture(80, 12);
             let (lines, width) = measure_picture(&picture);
             // A character is twice as high as it is wide, and each side is rounded to characters.
             let height = 2.0 * (lines as f64 - 1.0);
@@ -176,9 +164,6 @@ mod tests {
                 assert!(longest <= width.max(8) && lines <= height.max(3));
             }
         }
-        assert_eq!(
-            br(&[1.0], 0, 5).expect("areas").picture(20, 20),
-            "(empty: 0×5)\n"
-        );
+        assert_eq!(br(&[1.0], 0, 5).expect("areas").picture(20, 20), "(empty: 0×5)\n");
     }
 }

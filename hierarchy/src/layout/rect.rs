@@ -19,12 +19,7 @@ pub struct Rect {
 impl Rect {
     /// Makes the rectangle of `rows × cols` blocks that begins in row `row` and column `col`.
     pub fn new(row: u64, col: u64, rows: u64, cols: u64) -> Self {
-        Self {
-            row,
-            col,
-            rows,
-            cols,
-        }
+        Self { row, col, rows, cols }
     }
 
     /// Returns the number of blocks, `rows · cols`.

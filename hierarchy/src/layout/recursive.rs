@@ -58,17 +58,10 @@ use crate::partition::apportion;
 pub fn recursive(areas: &[f64], rows: u64, cols: u64) -> Result<Layout, LayoutError> {
     let mut rects = vec![Rect::default(); areas.len()];
     if let Some(nodes) = SortedNodes::new(areas, rows, cols)? {
-        let all = NodeRun {
-            start: 0,
-            end: nodes.order.len(),
-            height: rows as f64,
-            width: cols as f64,
-        };
+        let all =
+            NodeRun { start: 0, end: nodes.order.len(), height: rows as f64, width: cols as f64 };
         let whole = Rect::new(0, 0, rows, cols);
-        let mut planner = CutPlanner {
-            nodes,
-            known: HashMap::new(),
-        };
+        let mut planner = CutPlanner { nodes, known: HashMap::new() };
         planner.build(all, whole, &mut rects);
     }
     Layout::new(rows, cols, rects)
@@ -106,11 +99,7 @@ impl SortedNodes {
             from.push(from[from.len() - 1] + area);
         }
         from.reverse();
-        Ok(Some(Self {
-            order,
-            areas: scaled,
-            from,
-        }))
+        Ok(Some(Self { order, areas: scaled, from }))
     }
 
     /// Sums the areas of a run of nodes, in blocks.
@@ -274,11 +263,7 @@ impl CutPlanner {
 
     fn place_inside(&self, whole: Rect, run: NodeRun, parts: Vec<Rect>, rects: &mut [Rect]) {
         for (&node, part) in self.nodes.order[run.start..run.end].iter().zip(parts) {
-            rects[node] = Rect {
-                row: whole.row + part.row,
-                col: whole.col + part.col,
-                ..part
-            };
+            rects[node] = Rect { row: whole.row + part.row, col: whole.col + part.col, ..part };
         }
     }
 
@@ -286,9 +271,8 @@ impl CutPlanner {
     fn lay_columns(&self, run: NodeRun, height: f64, width: f64, rect: Rect) -> Vec<Rect> {
         let (_, ranges) = self.nodes.best_columns(run.start..run.end, height, width);
         // Back from the end, the smallest node, to places in the order.
-        let columns: Vec<Vec<usize>> = (ranges.into_iter())
-            .map(|range| range.map(|i| run.len() - 1 - i).collect())
-            .collect();
+        let columns: Vec<Vec<usize>> =
+            (ranges.into_iter()).map(|range| range.map(|i| run.len() - 1 - i).collect()).collect();
         let areas = &self.nodes.areas[run.start..run.end];
         let (mut sums, mut heights) = (Vec::<f64>::new(), Vec::new());
         for column in &columns {
@@ -305,10 +289,7 @@ mod tests {
     use super::*;
 
     fn middle_of_all(areas: &[f64]) -> usize {
-        SortedNodes::new(areas, 10, 10)
-            .expect("areas")
-            .expect("blocks")
-            .find_middle(0..areas.len())
+        SortedNodes::new(areas, 10, 10).expect("areas").expect("blocks").find_middle(0..areas.len())
     }
 
     #[test]
@@ -322,11 +303,7 @@ mod tests {
     #[test]
     fn a_matrix_is_cut_across_its_longer_side() {
         let layout = recursive(&[1.0, 2.0, 1.0], 4, 10).expect("areas");
-        let expected = [
-            Rect::new(0, 5, 4, 3),
-            Rect::new(0, 0, 4, 5),
-            Rect::new(0, 8, 4, 2),
-        ];
+        let expected = [Rect::new(0, 5, 4, 3), Rect::new(0, 0, 4, 5), Rect::new(0, 8, 4, 2)];
         assert_eq!(layout.rects(), expected);
     }
 

@@ -73,11 +73,7 @@ struct RepairState<'a> {
 #[derive(Clone, Copy)]
 enum BlockMove {
     /// In a column, from one of its nodes to another.
-    Row {
-        column: usize,
-        from: usize,
-        to: usize,
-    },
+    Row { column: usize, from: usize, to: usize },
     /// From one column to another.
     Col { from: usize, to: usize },
 }
@@ -264,12 +260,7 @@ impl<'a> RepairState<'a> {
         if time_s >= 0.0 {
             return Ok(time_s);
         }
-        Err(LayoutError::InvalidTime {
-            index,
-            rows,
-            cols,
-            time_s,
-        })
+        Err(LayoutError::InvalidTime { index, rows, cols, time_s })
     }
 }
 
@@ -281,18 +272,15 @@ mod tests {
     #[test]
     fn several_slowest_nodes_are_helped_one_by_one() {
         let slices = slice_rows(2, &[4, 4, 4]).expect("valid");
-        let repaired = repair(&slices, &|node, rows, cols| {
-            (rows * cols) as f64 / [1.0, 1.0, 4.0][node]
-        });
+        let repaired =
+            repair(&slices, &|node, rows, cols| (rows * cols) as f64 / [1.0, 1.0, 4.0][node]);
         assert_eq!(repaired.expect("valid").areas(), [4, 4, 16]);
     }
 
     #[test]
     fn columns_give_to_each_other() {
         let slices = slice_cols(5, &[4, 4]).expect("valid");
-        let repaired = repair(&slices, &|node, rows, cols| {
-            (rows * cols) as f64 / [1.0, 3.0][node]
-        });
+        let repaired = repair(&slices, &|node, rows, cols| (rows * cols) as f64 / [1.0, 3.0][node]);
         assert_eq!(repaired.expect("valid").areas(), [10, 30]);
     }
 
@@ -323,24 +311,16 @@ mod tests {
         assert!(repair(&rows, &|_, _, _| 1.0).is_ok());
         assert!(repair(&pinwheel, &|_, _, _| 1.0).is_ok());
         let stacked = recursive(&[2.0, 1.0, 1.0], 6, 5).expect("areas");
-        assert_eq!(
-            repair(&stacked, &|_, _, _| 1.0),
-            Err(LayoutError::NotColumns)
-        );
+        assert_eq!(repair(&stacked, &|_, _, _| 1.0), Err(LayoutError::NotColumns));
         let error = repair(&rows, &|node, _, _| if node == 1 { f64::NAN } else { 1.0 });
-        assert!(matches!(
-            error,
-            Err(LayoutError::InvalidTime { index: 1, .. })
-        ));
+        assert!(matches!(error, Err(LayoutError::InvalidTime { index: 1, .. })));
     }
 
     #[test]
     fn a_row_moves_to_the_faster_node() {
         let speeds = [1.0, 2.0];
         let layout = slice_rows(2, &[3, 3]).expect("valid");
-        let repaired = repair(&layout, &|node, rows, cols| {
-            (rows * cols) as f64 / speeds[node]
-        });
+        let repaired = repair(&layout, &|node, rows, cols| (rows * cols) as f64 / speeds[node]);
         assert_eq!(repaired.expect("valid").areas(), [4, 8]);
     }
 }

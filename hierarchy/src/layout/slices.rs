@@ -18,10 +18,7 @@ pub fn slice_cols(rows: u64, widths: &[u64]) -> Result<Layout, LayoutError> {
     let mut rects = Vec::with_capacity(widths.len());
     for &width in widths {
         rects.push(Rect::new(0, cols, rows, width));
-        cols = cols.checked_add(width).ok_or(LayoutError::TooLarge {
-            rows,
-            cols: u64::MAX,
-        })?;
+        cols = cols.checked_add(width).ok_or(LayoutError::TooLarge { rows, cols: u64::MAX })?;
     }
     Layout::new(rows, cols, rects)
 }
@@ -55,22 +52,13 @@ mod tests {
 
     #[test]
     fn impossible_slices_are_refused() {
-        assert_eq!(
-            slice_cols(3, &[]),
-            Err(LayoutError::NoNodes { rows: 3, cols: 0 })
-        );
-        assert_eq!(
-            slice_rows(3, &[]),
-            Err(LayoutError::NoNodes { rows: 0, cols: 3 })
-        );
+        assert_eq!(slice_cols(3, &[]), Err(LayoutError::NoNodes { rows: 3, cols: 0 }));
+        assert_eq!(slice_rows(3, &[]), Err(LayoutError::NoNodes { rows: 0, cols: 3 }));
         assert!(matches!(
             slice_cols(1, &[u64::MAX, 1]),
             Err(LayoutError::TooLarge { rows: 1, .. })
         ));
-        assert!(matches!(
-            slice_rows(2, &[1 << 62]),
-            Err(LayoutError::TooLarge { cols: 2, .. })
-        ));
+        assert!(matches!(slice_rows(2, &[1 << 62]), Err(LayoutError::TooLarge { cols: 2, .. })));
     }
 
     #[test]

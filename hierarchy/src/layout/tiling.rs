@@ -14,12 +14,7 @@ pub(super) fn check_tiling(rows: u64, cols: u64, rects: &[Rect]) -> Result<(), L
     let total = count_blocks(rows, cols)?;
     for (index, &rect) in rects.iter().enumerate() {
         if !(lies_within(rect.row, rect.rows, rows) && lies_within(rect.col, rect.cols, cols)) {
-            return Err(LayoutError::OutOfBounds {
-                index,
-                rect,
-                rows,
-                cols,
-            });
+            return Err(LayoutError::OutOfBounds { index, rect, rows, cols });
         }
     }
     if let Some((first, second)) = find_overlap(rects) {
@@ -54,10 +49,7 @@ fn lies_within(start: u64, len: u64, bound: u64) -> bool {
 /// neighbour only.
 fn find_overlap(rects: &[Rect]) -> Option<(usize, usize)> {
     let mut events: Vec<(u64, bool, usize)> = Vec::with_capacity(2 * rects.len());
-    let busy = rects
-        .iter()
-        .enumerate()
-        .filter(|(_, rect)| !rect.is_empty());
+    let busy = rects.iter().enumerate().filter(|(_, rect)| !rect.is_empty());
     for (index, rect) in busy {
         events.push((rect.col, true, index));
         events.push((rect.col + rect.cols, false, index));
@@ -94,47 +86,22 @@ mod tests {
             Rect::new(1, 0, 2, 1),
         ]
         .to_vec();
-        assert_eq!(
-            check_tiling(3, 3, &rects),
-            Err(LayoutError::Gap {
-                covered: 8,
-                total: 9
-            })
-        );
+        assert_eq!(check_tiling(3, 3, &rects), Err(LayoutError::Gap { covered: 8, total: 9 }));
         rects.push(Rect::new(1, 1, 1, 1));
         assert_eq!(check_tiling(3, 3, &rects), Ok(()));
     }
 
     #[test]
     fn overlaps_are_found_even_if_the_areas_sum_up() {
-        let rects = [
-            Rect::new(0, 0, 2, 2),
-            Rect::new(1, 1, 1, 2),
-            Rect::new(0, 2, 1, 0),
-        ];
-        assert_eq!(
-            check_tiling(2, 3, &rects),
-            Err(LayoutError::Overlap {
-                first: 0,
-                second: 1
-            })
-        );
+        let rects = [Rect::new(0, 0, 2, 2), Rect::new(1, 1, 1, 2), Rect::new(0, 2, 1, 0)];
+        assert_eq!(check_tiling(2, 3, &rects), Err(LayoutError::Overlap { first: 0, second: 1 }));
         let inside = [Rect::new(0, 0, 3, 3), Rect::new(1, 1, 1, 1)];
-        assert_eq!(
-            check_tiling(3, 3, &inside),
-            Err(LayoutError::Overlap {
-                first: 0,
-                second: 1
-            })
-        );
+        assert_eq!(check_tiling(3, 3, &inside), Err(LayoutError::Overlap { first: 0, second: 1 }));
     }
 
     #[test]
     fn impossible_rectangles_are_refused() {
-        assert_eq!(
-            check_tiling(2, 2, &[]),
-            Err(LayoutError::NoNodes { rows: 2, cols: 2 })
-        );
+        assert_eq!(check_tiling(2, 2, &[]), Err(LayoutError::NoNodes { rows: 2, cols: 2 }));
         let far = Rect::new(1, u64::MAX, 1, u64::MAX);
         assert!(matches!(
             check_tiling(2, 2, &[far]),

@@ -90,8 +90,7 @@ impl TimeCurve {
             let rough = self.by.roughness_between(sample.d, self.center);
             let residual = sample.log_s - fit.time_s(sample.d).ln();
             let bend = (residual * rough / (rough + sample.variance)).exp();
-            self.line
-                .extend_to(sample.d, fit.time_s(sample.d) * bend, fit.slope * bend);
+            self.line.extend_to(sample.d, fit.time_s(sample.d) * bend, fit.slope * bend);
         }
     }
 
@@ -116,15 +115,9 @@ impl TimeCurve {
         for sample in behind {
             let excess_s = sample.time_s() - before.time_s(sample.d);
             let steep = excess_s.max(0.0) / (sample.d - cap).max(1e-3 * sample.d);
-            self.line
-                .extend_to(sample.d, sample.time_s(), self.slope + steep);
+            self.line.extend_to(sample.d, sample.time_s(), self.slope + steep);
         }
-        self.fall = Some(Fall {
-            from,
-            to,
-            cap,
-            last: last.d,
-        });
+        self.fall = Some(Fall { from, to, cap, last: last.d });
     }
 
     /// Lifts the line to lower bounds of the times of sizes beyond all samples. Sizes must ascend.
@@ -247,11 +240,7 @@ fn excess_of(before: &[LogTime], next: &LogTime, by: FitTuning) -> f64 {
     let fit = LineFit::solve(before, last.d, Expected::Anything, by);
     let excess = next.log_s - fit.time_s(next.d).ln();
     let variance = fit.variance(next.d) + by.roughness_between(next.d, last.d) + next.variance;
-    if excess > by.clearly * variance.sqrt() {
-        excess
-    } else {
-        0.0
-    }
+    if excess > by.clearly * variance.sqrt() { excess } else { 0.0 }
 }
 
 /// Fixed cost and slope by weighted least squares on relative errors.
@@ -266,9 +255,7 @@ impl LineFit {
     /// Solves for `t0 + slope · d = t` at the samples, with `t0 ≥ 0` small in the absence of samples that
     /// tell.
     fn solve(samples: &[LogTime], center: f64, expected: Expected, by: FitTuning) -> Self {
-        let scale_s = samples
-            .last()
-            .map_or(1.0, |last| last.time_s() * center / last.d);
+        let scale_s = samples.last().map_or(1.0, |last| last.time_s() * center / last.d);
         let fixed_cost = match expected {
             Expected::Anything => by.fixed_cost,
             Expected::Steady => by.fixed_cost.min(by.steady_start_s / scale_s),
@@ -313,10 +300,8 @@ mod tests {
     use super::*;
 
     fn fit(times: &[(f64, f64)], center: f64) -> TimeCurve {
-        let samples: Vec<LogTime> = times
-            .iter()
-            .map(|&(d, t_s)| LogTime::measured(d, t_s.ln(), 1e-4))
-            .collect();
+        let samples: Vec<LogTime> =
+            times.iter().map(|&(d, t_s)| LogTime::measured(d, t_s.ln(), 1e-4)).collect();
         TimeCurve::fit(&samples, center, Expected::Anything, FitTuning::default())
     }
 
@@ -368,22 +353,16 @@ mod tests {
         let fall = curve.fall.expect("a fall");
         assert!(fall.from < 100.0 && fall.to > 100.0, "{fall:?}");
         assert!(curve.line.time_s(75.0) < 7.7 && curve.line.time_s(150.0) > 60.0);
-        let fall = fit(
-            &[(25.0, 2.5), (75.0, 7.5), (120.0, 32.0), (150.0, 65.0)],
-            75.0,
-        )
-        .fall
-        .expect("a fall");
+        let fall = fit(&[(25.0, 2.5), (75.0, 7.5), (120.0, 32.0), (150.0, 65.0)], 75.0)
+            .fall
+            .expect("a fall");
         assert!(fall.from > 90.0 && fall.to < 110.0, "{fall:?}");
     }
 
     #[test]
     fn points_behind_a_fall_are_followed() {
         // The first size behind the fall is hardly slower, the second is.
-        let curve = fit(
-            &[(25.0, 2.5), (75.0, 7.5), (101.0, 14.0), (104.0, 31.0)],
-            75.0,
-        );
+        let curve = fit(&[(25.0, 2.5), (75.0, 7.5), (101.0, 14.0), (104.0, 31.0)], 75.0);
         let fall = curve.fall.expect("a fall");
         assert!((curve.line.time_s(104.0) - 31.0).abs() < 0.1, "{curve:?}");
         assert!(fall.from > 90.0 && fall.to < 101.0 && fall.last == 104.0);
@@ -394,9 +373,7 @@ mod tests {
     fn bounds_lift_the_line_and_are_not_seen() {
         let before = fit(&[(25.0, 2.5), (75.0, 7.5)], 75.0);
         let hold = |times: &[(f64, f64)]| {
-            let floors = times
-                .iter()
-                .map(|&(d, t_s)| LogTime::measured(d, t_s.ln(), 1e-4));
+            let floors = times.iter().map(|&(d, t_s)| LogTime::measured(d, t_s.ln(), 1e-4));
             let mut curve = before.clone();
             curve.hold_floors(&floors.collect::<Vec<LogTime>>());
             curve
@@ -420,20 +397,15 @@ mod tests {
 
     #[test]
     fn points_off_the_line_are_followed() {
-        let curve = fit(
-            &[(10.0, 1.0), (40.0, 3.6), (160.0, 16.0), (200.0, 20.0)],
-            200.0,
-        );
+        let curve = fit(&[(10.0, 1.0), (40.0, 3.6), (160.0, 16.0), (200.0, 20.0)], 200.0);
         assert!((curve.line.time_s(40.0) - 3.6).abs() < 0.1, "{curve:?}");
         assert!((curve.line.time_s(200.0) - 20.0).abs() < 0.3);
     }
 
     /// Fits times that are known to a thousandth.
     fn fit_exactly(times: &[(f64, f64)], center: f64) -> TimeCurve {
-        let samples: Vec<LogTime> = times
-            .iter()
-            .map(|&(d, t_s)| LogTime::measured(d, t_s.ln(), 1e-6))
-            .collect();
+        let samples: Vec<LogTime> =
+            times.iter().map(|&(d, t_s)| LogTime::measured(d, t_s.ln(), 1e-6)).collect();
         TimeCurve::fit(&samples, center, Expected::Anything, FitTuning::default())
     }
 
@@ -455,10 +427,7 @@ mod tests {
 
     #[test]
     fn a_slight_excess_before_a_fall_belongs_to_it() {
-        let curve = fit_exactly(
-            &[(80.0, 8.0), (90.0, 9.0), (100.0, 10.45), (104.0, 31.0)],
-            90.0,
-        );
+        let curve = fit_exactly(&[(80.0, 8.0), (90.0, 9.0), (100.0, 10.45), (104.0, 31.0)], 90.0);
         assert_eq!(curve.seen, 90.0, "{curve:?}");
     }
 

@@ -72,10 +72,7 @@ pub(super) fn divide(
     let busy: Vec<usize> = (0..parts.len()).filter(|&i| parts[i].is_some()).collect();
     let candidates: Vec<BoundedPart> = parts.iter().copied().flatten().collect();
     let even = total as f64 / candidates.len().max(1) as f64;
-    let longest_s = candidates
-        .iter()
-        .map(|part| part.curve.line.time_s(even))
-        .fold(0.0, f64::max);
+    let longest_s = candidates.iter().map(|part| part.curve.line.time_s(even)).fold(0.0, f64::max);
     let lines: Vec<TimeLine> = candidates
         .iter()
         .map(|part| limit_line(part, longest_s).count_in(granule as f64))
@@ -88,14 +85,11 @@ pub(super) fn divide(
         units[part] = count * granule;
     }
     let rest = total % granule;
-    let roomy = busy
-        .iter()
-        .copied()
-        .zip(&candidates)
-        .filter(|&(part, candidate)| units[part] as f64 + rest as f64 <= candidate.bounds.capacity);
-    let roomy = roomy
-        .map(|(part, _)| part)
-        .max_by_key(|&part| (units[part], part));
+    let roomy =
+        busy.iter().copied().zip(&candidates).filter(|&(part, candidate)| {
+            units[part] as f64 + rest as f64 <= candidate.bounds.capacity
+        });
+    let roomy = roomy.map(|(part, _)| part).max_by_key(|&part| (units[part], part));
     // Without room the division is beyond the capacities, and its rating says so.
     if let Some(largest) = roomy.or(busy.first().copied()) {
         units[largest] += rest;

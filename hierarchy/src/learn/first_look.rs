@@ -43,9 +43,7 @@ impl FirstLook {
         for measured in &self.measurements {
             let samples = select(&measured.samples, &parts)?.iter();
             learner.observe(&Observed {
-                samples: samples
-                    .map(|sample| sample.scale_to(factor * sample.seconds))
-                    .collect(),
+                samples: samples.map(|sample| sample.scale_to(factor * sample.seconds)).collect(),
                 ..*measured
             })?;
         }
@@ -55,10 +53,7 @@ impl FirstLook {
 }
 
 fn select<'a, T>(all: &'a [T], parts: &Range<usize>) -> Result<&'a [T], AdaptiveError> {
-    all.get(parts.clone()).ok_or(AdaptiveError::WrongLength {
-        wanted: parts.end,
-        got: all.len(),
-    })
+    all.get(parts.clone()).ok_or(AdaptiveError::WrongLength { wanted: parts.end, got: all.len() })
 }
 
 #[cfg(test)]
@@ -76,82 +71,44 @@ mod tests {
         let learner = look.begin(1..3, 90, 7, 0.5).expect("valid");
         let (units, longest_s) = learner.divide_among(0..2, 90).expect("divisible");
         assert_eq!(units.iter().sum::<u64>(), 90);
-        assert!(
-            units[0] > 55 && (longest_s - 6.0).abs() < 0.7,
-            "{units:?} {longest_s}"
-        );
+        assert!(units[0] > 55 && (longest_s - 6.0).abs() < 0.7, "{units:?} {longest_s}");
         assert!(look.begin(2..4, 90, 7, 1.0).is_err());
         let mut known = look.clone();
         known.measurements.clear();
         for (part, t_s) in known.parts.iter_mut().zip([1.0, 2.0, 4.0]) {
-            part.prior = vec![Point {
-                d: 10,
-                t_s,
-                reps: 1,
-                ci_s: 0.1 * t_s,
-            }];
+            part.prior = vec![Point { d: 10, t_s, reps: 1, ci_s: 0.1 * t_s }];
         }
         let learner = known.begin(1..3, 90, 7, 0.5).expect("valid");
         let (same, same_s) = learner.divide_among(0..2, 90).expect("divisible");
-        assert!(
-            same[0] > 55 && (same_s - 6.0).abs() < 0.7,
-            "{same:?} {same_s}"
-        );
+        assert!(same[0] > 55 && (same_s - 6.0).abs() < 0.7, "{same:?} {same_s}");
         assert!(look.begin(0..2, 90, 7, f64::NAN).is_err());
     }
 
     /// Returns a run of two parts with earlier points.
     fn begin_known(needs_probe: bool) -> Adaptive {
         let parts = [1.0, 2.0].map(|t_s| AdaptivePart {
-            prior: vec![Point {
-                d: 60,
-                t_s,
-                reps: 3,
-                ci_s: 0.1 * t_s,
-            }],
+            prior: vec![Point { d: 60, t_s, reps: 3, ci_s: 0.1 * t_s }],
             needs_probe,
             ..AdaptivePart::default()
         });
-        let look = FirstLook {
-            parts: parts.to_vec(),
-            ..FirstLook::default()
-        };
+        let look = FirstLook { parts: parts.to_vec(), ..FirstLook::default() };
         look.begin(0..2, 90, 7, 1.0).expect("valid")
     }
 
     /// Begins a run of two alike parts. The first part also has this earlier point.
     fn begin_alike(d: u64, t_s: f64, reps: u32) -> Adaptive {
-        let measured = Point {
-            d: 30,
-            t_s: 1.0,
-            reps: 3,
-            ci_s: 0.05,
-        };
-        let other = Point {
-            d,
-            t_s,
-            reps,
-            ci_s: 0.0,
-        };
-        let parts = [vec![measured, other], vec![measured]].map(|prior| AdaptivePart {
-            prior,
-            ..AdaptivePart::default()
-        });
-        let look = FirstLook {
-            parts: parts.to_vec(),
-            ..FirstLook::default()
-        };
+        let measured = Point { d: 30, t_s: 1.0, reps: 3, ci_s: 0.05 };
+        let other = Point { d, t_s, reps, ci_s: 0.0 };
+        let parts = [vec![measured, other], vec![measured]]
+            .map(|prior| AdaptivePart { prior, ..AdaptivePart::default() });
+        let look = FirstLook { parts: parts.to_vec(), ..FirstLook::default() };
         look.begin(0..2, 90, 7, 1.0).expect("valid")
     }
 
     #[test]
     fn a_bound_is_no_time() {
-        let divide = |d, t_s, reps| {
-            begin_alike(d, t_s, reps)
-                .divide_among(0..2, 90)
-                .expect("divisible")
-                .0
-        };
+        let divide =
+            |d, t_s, reps| begin_alike(d, t_s, reps).divide_among(0..2, 90).expect("divisible").0;
         // A bound below the expected time, and bounds that an equal or larger measured size contradicts.
         for (d, t_s) in [(60, 0.5), (20, 30.0), (30, 30.0)] {
             assert_eq!(divide(d, t_s, 0), [45, 45], "{d} {t_s}");
@@ -163,22 +120,10 @@ mod tests {
 
     #[test]
     fn a_part_with_bounds_alone_is_looked_at() {
-        let bound = Point {
-            d: 60,
-            t_s: 9.0,
-            reps: 0,
-            ci_s: 0.0,
-        };
+        let bound = Point { d: 60, t_s: 9.0, reps: 0, ci_s: 0.0 };
         for needs_probe in [false, true] {
-            let part = AdaptivePart {
-                prior: vec![bound],
-                needs_probe,
-                ..AdaptivePart::default()
-            };
-            let look = FirstLook {
-                parts: vec![part; 2],
-                ..FirstLook::default()
-            };
+            let part = AdaptivePart { prior: vec![bound], needs_probe, ..AdaptivePart::default() };
+            let look = FirstLook { parts: vec![part; 2], ..FirstLook::default() };
             let mut learner = look.begin(0..2, 90, 7, 1.0).expect("valid");
             assert!(matches!(learner.request_measurement(), Ok(Some(_))));
         }
@@ -195,10 +140,7 @@ mod tests {
     #[test]
     fn one_measurement_scales_what_other_conditions_told() {
         let mut learner = begin_known(true);
-        let units = learner
-            .request_measurement()
-            .expect("valid")
-            .expect("a probe");
+        let units = learner.request_measurement().expect("valid").expect("a probe");
         assert!(units.iter().all(|&d| d > 0 && d < 30), "{units:?}");
         // The first part is half as fast as then, the second one as fast.
         let times_s = [units[0] as f64 / 30.0, units[1] as f64 / 30.0];

@@ -16,23 +16,18 @@ use crate::times::{LogTime, Quality, find_common};
 /// Association 68, 1973.
 pub(super) fn shrink_to_kind(parts: &mut [&mut PartState], keeps_unlike: bool) {
     let scales = list_scales(parts);
-    let mut centers: Vec<f64> = list_smooth(parts, &scales)
-        .map(|(curve, scale)| curve.center / scale)
-        .collect();
+    let mut centers: Vec<f64> =
+        list_smooth(parts, &scales).map(|(curve, scale)| curve.center / scale).collect();
     if centers.len() < 2 {
         return;
     }
     centers.sort_by(f64::total_cmp);
     let d = centers[centers.len() / 2];
-    let times: Vec<LogTime> = list_smooth(parts, &scales)
-        .map(|(curve, scale)| predict(curve, scale * d))
-        .collect();
+    let times: Vec<LogTime> =
+        list_smooth(parts, &scales).map(|(curve, scale)| predict(curve, scale * d)).collect();
     let common = find_common(d, &times);
     for (part, scale) in parts.iter_mut().zip(scales) {
-        let point = LogTime {
-            d: scale * d,
-            ..common
-        };
+        let point = LogTime { d: scale * d, ..common };
         if !(keeps_unlike && part.is_unlike(&point)) {
             part.count_in(point);
         }

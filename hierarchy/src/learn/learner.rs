@@ -70,14 +70,8 @@ impl Adaptive {
             config,
             total,
             steps,
-            noise: parts
-                .iter()
-                .map(|part| (part.kind, Noise::new(config.noise)))
-                .collect(),
-            parts: parts
-                .into_iter()
-                .map(|part| PartState::new(part, config))
-                .collect(),
+            noise: parts.iter().map(|part| (part.kind, Noise::new(config.noise))).collect(),
+            parts: parts.into_iter().map(|part| PartState::new(part, config)).collect(),
             looks: 0,
             step: 0,
             since_change: 0,
@@ -148,10 +142,7 @@ impl Adaptive {
         }
         let got = sum_units(&observed.list_units());
         if !observed.is_measurement && got != self.total {
-            return Err(AdaptiveError::WrongTotal {
-                wanted: self.total,
-                got,
-            });
+            return Err(AdaptiveError::WrongTotal { wanted: self.total, got });
         }
         if !observed.is_measurement && self.step == self.steps {
             return Err(AdaptiveError::Over { steps: self.steps });
@@ -253,10 +244,7 @@ impl Adaptive {
                 self.change_if_it_pays(steps_left, least_gain, place)?;
             }
         }
-        Ok(Request::Steps {
-            units: self.asked.clone(),
-            count: self.count_steps(),
-        })
+        Ok(Request::Steps { units: self.asked.clone(), count: self.count_steps() })
     }
 
     /// Takes the first division.
@@ -268,10 +256,7 @@ impl Adaptive {
                 continue;
             };
             if best.is_none() || proposal.step_s < limit_s {
-                best = Some(Proposal {
-                    cost_s: 0.0,
-                    ..proposal
-                });
+                best = Some(Proposal { cost_s: 0.0, ..proposal });
             }
         }
         if let Some(best) = best {
@@ -296,9 +281,7 @@ impl Adaptive {
             0 => u64::MAX,
             every => every.saturating_sub(self.since_change).max(1),
         };
-        due.min(forced)
-            .min(self.config.check_every)
-            .min(self.steps - self.step)
+        due.min(forced).min(self.config.check_every).min(self.steps - self.step)
     }
 
     /// Changes the division if the steps left save more than the change costs, and each a part `least_gain` of its
@@ -318,18 +301,12 @@ impl Adaptive {
             };
             let saving_s = steps_left * (now_s - proposal.step_s);
             let net_s = saving_s - proposal.cost_s;
-            let most_s = best
-                .as_ref()
-                .map_or(0.0, |(most_s, best)| most_s - best.cost_s);
+            let most_s = best.as_ref().map_or(0.0, |(most_s, best)| most_s - best.cost_s);
             if proposal.step_s < limit_s && net_s > most_s && proposal.units != self.now {
                 best = Some((saving_s, proposal));
             }
         }
-        let why = if self.has_drifted {
-            ChangeReason::Drift
-        } else {
-            ChangeReason::Saving
-        };
+        let why = if self.has_drifted { ChangeReason::Drift } else { ChangeReason::Saving };
         self.has_drifted = false;
         match best {
             Some((saving_s, best)) => self.change_to(best, why, saving_s),
@@ -345,9 +322,7 @@ impl Adaptive {
         let candidates = self.list_candidates();
         let step_s = expect_step(&candidates, &self.now);
         let times = predict_times(&candidates, &self.now).into_iter();
-        let slowest = times
-            .map(|(_, time)| time)
-            .max_by(|a, b| a.seconds.total_cmp(&b.seconds));
+        let slowest = times.map(|(_, time)| time).max_by(|a, b| a.seconds.total_cmp(&b.seconds));
         match slowest {
             Some(slowest) if !self.is_own_loop => {
                 step_s - self.config.change.doubt * slowest.error_s
@@ -421,11 +396,7 @@ impl Adaptive {
     pub fn describe_models(&self) -> Vec<Option<PartModel>> {
         let mut learner = self.clone();
         learner.fit_models();
-        learner
-            .list_curves()
-            .into_iter()
-            .map(|curve| curve.map(describe_curve))
-            .collect()
+        learner.list_curves().into_iter().map(|curve| curve.map(describe_curve)).collect()
     }
 }
 
@@ -446,10 +417,7 @@ fn check_parts(parts: &[AdaptivePart], total: u64, granule: u64) -> Result<(), A
         return Err(AdaptiveError::NoParts { total });
     }
     let rooms: Vec<u64> = (parts.iter())
-        .map(|part| {
-            part.capacity
-                .map_or(u64::MAX, |units| units / granule * granule)
-        })
+        .map(|part| part.capacity.map_or(u64::MAX, |units| units / granule * granule))
         .collect();
     let capacity = sum_units(&rooms);
     if capacity < total.div_ceil(granule) * granule {
@@ -465,11 +433,7 @@ fn check_parts(parts: &[AdaptivePart], total: u64, granule: u64) -> Result<(), A
 }
 
 fn check_times(samples: &[Sample]) -> Result<(), AdaptiveError> {
-    for (index, sample) in samples
-        .iter()
-        .enumerate()
-        .filter(|(_, sample)| sample.units > 0)
-    {
+    for (index, sample) in samples.iter().enumerate().filter(|(_, sample)| sample.units > 0) {
         let checked = sample.to_point().check();
         checked.map_err(|source| AdaptiveError::InvalidTime { index, source })?;
     }

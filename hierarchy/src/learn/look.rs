@@ -50,10 +50,7 @@ impl Adaptive {
         let slow: Vec<bool> = (fresh.iter().zip(&speeds))
             .map(|(&fresh, v)| fresh && look.unlike * v < fastest)
             .collect();
-        let doubtful: Vec<bool> = speeds
-            .iter()
-            .map(|v| look.implausible * v < fastest)
-            .collect();
+        let doubtful: Vec<bool> = speeds.iter().map(|v| look.implausible * v < fastest).collect();
         match self.looks {
             1 | 2 if self.is_safe() => {
                 if self.is_balanced() {
@@ -63,9 +60,9 @@ impl Adaptive {
                 Ok(self.is_worthwhile(&look, &speeds)?.then_some(look))
             }
             1 if !slow.contains(&true) => Ok(Some(self.size_second_look(&fresh))),
-            1 if doubtful.contains(&true) => Ok(Some(
-                self.size_look(self.config.look.fractions[0], &doubtful),
-            )),
+            1 if doubtful.contains(&true) => {
+                Ok(Some(self.size_look(self.config.look.fractions[0], &doubtful)))
+            }
             _ => self.plan_growth(),
         }
     }
@@ -93,18 +90,14 @@ impl Adaptive {
     /// Parts that seem slower than likely may only have been disturbed. Then a step divided by the speeds seen takes
     /// longer than one divided by the likely speeds, until the times of the first steps show it.
     fn is_worthwhile(&self, look: &[u64], speeds: &[f64]) -> Result<bool, AdaptiveError> {
-        let likely: Option<Vec<f64>> = (self.parts.iter())
-            .map(|part| part.part.usable_likely_speed())
-            .collect();
+        let likely: Option<Vec<f64>> =
+            (self.parts.iter()).map(|part| part.part.usable_likely_speed()).collect();
         let Some(likely) = likely else {
             return Ok(true);
         };
         // A disturbance only makes times longer.
-        let scale = speeds
-            .iter()
-            .zip(&likely)
-            .map(|(speed, likely)| speed / likely)
-            .fold(0.0, f64::max);
+        let scale =
+            speeds.iter().zip(&likely).map(|(speed, likely)| speed / likely).fold(0.0, f64::max);
         let longest_s = divide(&self.list_candidates(), self.total, self.config.granule)?
             .iter()
             .zip(&likely)
@@ -128,19 +121,14 @@ impl Adaptive {
         if !(is_first && self.is_safe()) {
             return None;
         }
-        let likely: Option<Vec<f64>> = (self.parts.iter())
-            .map(|part| part.part.usable_likely_speed())
-            .collect();
+        let likely: Option<Vec<f64>> =
+            (self.parts.iter()).map(|part| part.part.usable_likely_speed()).collect();
         let granule = self.config.granule;
         Some(
             apportion(self.count_likely_look(), &likely?)
                 .into_iter()
                 .zip(&self.parts)
-                .map(|(units, part)| {
-                    (units / granule * granule)
-                        .max(granule)
-                        .min(part.capacity())
-                })
+                .map(|(units, part)| (units / granule * granule).max(granule).min(part.capacity()))
                 .collect(),
         )
     }
@@ -149,16 +137,10 @@ impl Adaptive {
     fn size_look(&self, fraction: u64, chosen: &[bool]) -> Vec<u64> {
         let granule = self.config.granule;
         let even = self.total / self.parts.len() as u64;
-        let units = (even / fraction / granule * granule)
-            .max(granule)
-            .min(self.total);
+        let units = (even / fraction / granule * granule).max(granule).min(self.total);
         let mut looks = Vec::with_capacity(self.parts.len());
         for (part, &chosen) in self.parts.iter().zip(chosen) {
-            looks.push(if chosen {
-                units.min(part.capacity())
-            } else {
-                0
-            });
+            looks.push(if chosen { units.min(part.capacity()) } else { 0 });
         }
         looks
     }
@@ -177,9 +159,7 @@ impl Adaptive {
         let granule = self.config.granule;
         for (units, curve) in looks.iter_mut().zip(curves) {
             let Some(curve) = curve else { continue };
-            let within = curve
-                .line
-                .units_within(self.config.look.slower * shortest_s) as u64;
+            let within = curve.line.units_within(self.config.look.slower * shortest_s) as u64;
             let more = (self.config.look.notably * curve.seen) as u64;
             let enough = within.max(more).next_multiple_of(granule);
             *units = enough.min(*units);
@@ -291,22 +271,12 @@ impl Adaptive {
         let granule = self.config.granule;
         let second = self.total / self.parts.len() as u64 / self.config.look.fractions[1];
         for ((units, part), &otherwise) in wider.iter_mut().zip(&self.parts).zip(otherwise) {
-            let Some(curve) = part
-                .curve
-                .as_ref()
-                .filter(|_| *units == 0 && part.is_fresh())
-            else {
+            let Some(curve) = part.curve.as_ref().filter(|_| *units == 0 && part.is_fresh()) else {
                 continue;
             };
-            let more = curve
-                .line
-                .units_within(measured_s)
-                .min(self.config.growth * curve.seen) as u64;
-            let more = if curve.seen < second as f64 {
-                more
-            } else {
-                more.min(otherwise)
-            };
+            let more =
+                curve.line.units_within(measured_s).min(self.config.growth * curve.seen) as u64;
+            let more = if curve.seen < second as f64 { more } else { more.min(otherwise) };
             if more as f64 > self.config.look.worthwhile * curve.seen {
                 *units = (more / granule * granule).min(part.capacity());
             }
@@ -344,11 +314,7 @@ mod tests {
     }
 
     fn safe_part(likely_speed: Option<f64>) -> AdaptivePart {
-        AdaptivePart {
-            safe: 1600,
-            likely_speed,
-            ..AdaptivePart::default()
-        }
+        AdaptivePart { safe: 1600, likely_speed, ..AdaptivePart::default() }
     }
 
     #[test]

@@ -85,10 +85,7 @@ impl Adaptive {
         self.trials = (slow.into_iter().zip(&self.now))
             .map(|(slow, &units)| {
                 let is_tried = slow.is_some() || (is_settled && units > 0);
-                is_tried.then_some(Trial {
-                    units: units as f64,
-                    fast_until: None,
-                })
+                is_tried.then_some(Trial { units: units as f64, fast_until: None })
             })
             .collect();
         if has_fallen {

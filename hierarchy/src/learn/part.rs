@@ -62,9 +62,7 @@ impl SizeLevel {
     /// Learns the noise between bursts from the times of two nearly equal sizes.
     fn compare_with(&self, other: &Self, curve: &TimeCurve, nearby: f64, noise: &mut Noise) {
         let [d, other_d] = [self.d, other.d].map(|d| d as f64);
-        let is_certain = [self, other]
-            .iter()
-            .all(|it| it.doubt == 0.0 && it.shifted == 0.0);
+        let is_certain = [self, other].iter().all(|it| it.doubt == 0.0 && it.shifted == 0.0);
         if !is_certain || d.max(other_d) > nearby * d.min(other_d) || d.max(other_d) > curve.seen {
             return;
         }
@@ -207,10 +205,8 @@ impl PartState {
         self.least_valid = Some(self.least_valid.map_or(d, |least| least.min(d)));
         let cut = self.tuning.drift.rule.cut;
         let deviation = self.level.as_mut()?.observe(t_s.ln(), burst, noise, cut);
-        let shift = self
-            .watch
-            .observe(deviation)
-            .or_else(|| self.find_outlived(deviation, noise))?;
+        let shift =
+            self.watch.observe(deviation).or_else(|| self.find_outlived(deviation, noise))?;
         self.shift_points(&shift, burst, noise);
         self.outdate_sizes(d, shift.log_factor);
         Some(shift)
@@ -240,8 +236,7 @@ impl PartState {
     /// for a part that may be left out, and for one without units.
     pub fn find_unsupported(&self, units: u64, granule: u64) -> Option<u64> {
         let supported = (units / self.tuning.doubt.support).max(granule);
-        self.least_valid
-            .filter(|&least| units > 0 && least > supported)
+        self.least_valid.filter(|&least| units > 0 && least > supported)
     }
 
     /// Lets the next time scale all points: the part may be faster or slower by now.
@@ -293,11 +288,7 @@ impl PartState {
     /// else at any.
     fn start_level(&self, d: u64, burst: u64, noise: &Noise) -> SizeLevel {
         let size = d as f64;
-        match self
-            .curve
-            .as_ref()
-            .filter(|curve| size <= curve.find_known())
-        {
+        match self.curve.as_ref().filter(|curve| size <= curve.find_known()) {
             Some(curve) => {
                 let variance =
                     curve.variance(size) + noise.between() + self.tuning.doubt.measurement;
@@ -316,10 +307,7 @@ impl PartState {
         }
         let clearly = self.tuning.doubt.clearly;
         let sample = point.to_log_time(noise, &self.tuning);
-        let earlier = self
-            .points
-            .iter()
-            .map(|point| point.to_log_time(noise, &self.tuning));
+        let earlier = self.points.iter().map(|point| point.to_log_time(noise, &self.tuning));
         let is_outlived = earlier.clone().any(|earlier| {
             let doubt = (earlier.variance + sample.variance).sqrt();
             earlier.d > sample.d && earlier.log_s < sample.log_s - clearly * doubt
@@ -337,15 +325,8 @@ impl PartState {
         if log_factor <= clearly * doubt {
             return None;
         }
-        let deviation = Deviation {
-            log_s: point.mean,
-            residual: log_factor,
-            ..last
-        };
-        Some(Shift {
-            log_factor,
-            deviations: vec![deviation; self.tuning.drift.lasting as usize],
-        })
+        let deviation = Deviation { log_s: point.mean, residual: log_factor, ..last };
+        Some(Shift { log_factor, deviations: vec![deviation; self.tuning.drift.lasting as usize] })
     }
 
     /// Scales the points before a shift to the times after it.
@@ -372,28 +353,19 @@ impl PartState {
     /// Returns `true` if the only time of the current size lies behind a fall too steep to be believed at once.
     pub fn is_doubtful(&self) -> bool {
         let is_first = self.current_point().is_some_and(|point| point.count < 2.0);
-        let fall = self
-            .curve
-            .as_ref()
-            .and_then(|curve| curve.fall.map(|fall| (fall, curve.seen)));
+        let fall = self.curve.as_ref().and_then(|curve| curve.fall.map(|fall| (fall, curve.seen)));
         is_first && fall.is_some_and(|(fall, seen)| fall.to <= seen)
     }
 
     /// Fits the model around the current size, or the largest one before a fall.
     pub fn fit_curve(&mut self, noise: &Noise) {
-        let points: Vec<SizeLevel> = self
-            .points
-            .iter()
-            .copied()
-            .chain(self.current_point())
-            .collect();
+        let points: Vec<SizeLevel> =
+            self.points.iter().copied().chain(self.current_point()).collect();
         let Some(last) = points.last() else {
             return;
         };
-        let mut samples: Vec<LogTime> = points
-            .iter()
-            .map(|point| point.to_log_time(noise, &self.tuning))
-            .collect();
+        let mut samples: Vec<LogTime> =
+            points.iter().map(|point| point.to_log_time(noise, &self.tuning)).collect();
         samples.sort_by(|a, b| a.d.total_cmp(&b.d));
         merge_sizes(&mut samples);
         drop_outrun(&mut samples, self.tuning.doubt.clearly);
@@ -416,11 +388,7 @@ impl PartState {
 
     /// Returns what is expected of `d` units.
     fn expect(&self, d: u64) -> Expected {
-        if d <= self.part.safe {
-            Expected::Steady
-        } else {
-            Expected::Anything
-        }
+        if d <= self.part.safe { Expected::Steady } else { Expected::Anything }
     }
 
     /// Returns `true` if the model clearly contradicts a time.
@@ -443,12 +411,8 @@ impl PartState {
         self.samples.push(common);
         self.samples.sort_by(|a, b| a.d.total_cmp(&b.d));
         merge_sizes(&mut self.samples);
-        let mut curve = TimeCurve::fit_line(
-            &self.samples,
-            center,
-            self.expect(center as u64),
-            self.tuning.fit,
-        );
+        let mut curve =
+            TimeCurve::fit_line(&self.samples, center, self.expect(center as u64), self.tuning.fit);
         curve.seen = seen;
         self.take_curve(curve);
     }
@@ -457,10 +421,8 @@ impl PartState {
 /// Returns the lower bounds of sizes that were given up, ascending; those without an interval have the relative variance
 /// `doubt`.
 fn list_floors(given_up: &[&Point], doubt: f64) -> Vec<LogTime> {
-    let mut floors: Vec<LogTime> = given_up
-        .iter()
-        .map(|point| LogTime::of_point(point, doubt))
-        .collect();
+    let mut floors: Vec<LogTime> =
+        given_up.iter().map(|point| LogTime::of_point(point, doubt)).collect();
     floors.sort_by(|a, b| a.d.total_cmp(&b.d));
     floors
 }
@@ -474,12 +436,7 @@ mod tests {
     fn a_size_tells_the_start_of_sizes_up_to_four_times_as_large() {
         let mut part = PartState::new(AdaptivePart::default(), Tuning::default());
         let mut noise = Noise::new(NoiseRule::default());
-        part.observe(
-            Sample::measured(10, 1.0, 1, 0.0),
-            0,
-            TimeOrigin::Step,
-            &mut noise,
-        );
+        part.observe(Sample::measured(10, 1.0, 1, 0.0), 0, TimeOrigin::Step, &mut noise);
         assert_eq!(part.find_unsupported(43, 1), None);
         assert_eq!(part.find_unsupported(39, 1), Some(10));
     }
@@ -490,11 +447,7 @@ mod tests {
             let mut part = PartState::new(AdaptivePart::default(), Tuning::default());
             let mut noise = Noise::new(NoiseRule::default());
             for (step, &t_s) in times_s.iter().enumerate() {
-                let origin = if step == 0 {
-                    TimeOrigin::FirstStep
-                } else {
-                    TimeOrigin::Step
-                };
+                let origin = if step == 0 { TimeOrigin::FirstStep } else { TimeOrigin::Step };
                 part.observe(Sample::measured(10, t_s, 1, 0.0), 0, origin, &mut noise);
             }
             part.fit_curve(&noise);
@@ -507,16 +460,8 @@ mod tests {
 
     #[test]
     fn an_earlier_time_without_an_interval_may_be_off_by_five_percent() {
-        let prior = vec![Point {
-            d: 10,
-            t_s: 1.0,
-            reps: 1000,
-            ci_s: 0.0,
-        }];
-        let part = AdaptivePart {
-            prior,
-            ..AdaptivePart::default()
-        };
+        let prior = vec![Point { d: 10, t_s: 1.0, reps: 1000, ci_s: 0.0 }];
+        let part = AdaptivePart { prior, ..AdaptivePart::default() };
         let mut part = PartState::new(part, Tuning::default());
         part.fit_curve(&Noise::new(NoiseRule::default()));
         let error = part.curve.expect("a model").variance(10.0).sqrt();

@@ -42,21 +42,15 @@ impl Adaptive {
     /// others need for its units. A part that works is kept until the times of smaller sizes tell what it needs to start.
     fn list_drops(&self, units: &[u64]) -> Vec<Vec<usize>> {
         let doubtful = self.config.change.doubtful;
-        let (doubtful, sure): (Vec<_>, Vec<_>) = predict_times(&self.list_candidates(), units)
-            .into_iter()
-            .partition(|&(part, time)| {
+        let (doubtful, sure): (Vec<_>, Vec<_>) =
+            predict_times(&self.list_candidates(), units).into_iter().partition(|&(part, time)| {
                 time.error_s > doubtful * time.seconds && self.may_drop(part)
             });
         let sure: Vec<Sample> = sure.into_iter().map(|(_, time)| time).collect();
         let sure_s = expect_longest(&sure);
         let speed = self.sum_speeds(units);
         let mut late: Vec<(f64, usize)> = (doubtful.into_iter())
-            .map(|(part, time)| {
-                (
-                    time.expect_beyond(sure_s) - units[part] as f64 / speed,
-                    part,
-                )
-            })
+            .map(|(part, time)| (time.expect_beyond(sure_s) - units[part] as f64 / speed, part))
             .filter(|&(net_s, _)| net_s > 0.0)
             .collect();
         late.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
@@ -124,10 +118,7 @@ impl Adaptive {
         (self.parts.iter().enumerate())
             .map(|(index, part)| {
                 let curve = part.curve.as_ref()?;
-                let capacity = part
-                    .part
-                    .capacity
-                    .map_or(f64::INFINITY, |units| units as f64);
+                let capacity = part.part.capacity.map_or(f64::INFINITY, |units| units as f64);
                 let reach = match &curve.fall {
                     Some(fall) => self.config.growth_before_fall * fall.last,
                     None => (part.part.safe as f64).max(self.limit_growth(curve)),
@@ -145,9 +136,7 @@ impl Adaptive {
     /// Returns the largest size to which a part may grow in one change.
     fn limit_growth(&self, curve: &TimeCurve) -> f64 {
         let usual = self.config.growth_in_step * curve.seen;
-        let endurable = self
-            .endurable_s
-            .map(|limit_s| curve.find_endurable(limit_s));
+        let endurable = self.endurable_s.map(|limit_s| curve.find_endurable(limit_s));
         endurable.map_or(usual, |endurable| endurable.min(usual))
     }
 
@@ -214,29 +203,15 @@ impl Adaptive {
         }
         let got = sum_units(&units);
         if got != self.total {
-            return Err(AdaptiveError::WrongTotal {
-                wanted: self.total,
-                got,
-            });
+            return Err(AdaptiveError::WrongTotal { wanted: self.total, got });
         }
         if !(cost_s >= 0.0 && cost_s.is_finite()) {
             return Err(AdaptiveError::InvalidCost { cost_s });
         }
-        let fits = units
-            .iter()
-            .zip(&self.parts)
-            .all(|(&d, part)| d <= part.capacity());
-        let step_s = if fits {
-            expect_step(&self.list_candidates(), &units)
-        } else {
-            f64::INFINITY
-        };
-        Ok(Proposal {
-            asked,
-            units,
-            step_s,
-            cost_s,
-        })
+        let fits = units.iter().zip(&self.parts).all(|(&d, part)| d <= part.capacity());
+        let step_s =
+            if fits { expect_step(&self.list_candidates(), &units) } else { f64::INFINITY };
+        Ok(Proposal { asked, units, step_s, cost_s })
     }
 }
 
@@ -247,10 +222,7 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_again_is_in_whole_granules() {
-        let settings = Tuning {
-            granule: 10,
-            ..Tuning::default()
-        };
+        let settings = Tuning { granule: 10, ..Tuning::default() };
         let parts = vec![AdaptivePart::default(); 3];
         let mut learner = Adaptive::for_own_loop(settings, 300, parts).unwrap();
         let observed = Observed::undisturbed(false, 0, &[100; 3], &[1.0; 3]);
@@ -260,10 +232,7 @@ mod tests {
         // The first part is late by an odd number of granules, which two parts share.
         let place = &mut |asked: &[u64]| {
             all_asked.push(asked.to_vec());
-            LaidOut {
-                units: vec![150, 80, 70],
-                cost_s: 0.0,
-            }
+            LaidOut { units: vec![150, 80, 70], cost_s: 0.0 }
         };
         learner.rate(vec![100; 3], place).unwrap();
         assert_eq!(all_asked[1], [50, 130, 120]);
@@ -280,10 +249,7 @@ mod tests {
         // Each division is a little less late than the one before.
         let place = &mut |_: &[u64]| {
             placed += 1;
-            LaidOut {
-                units: vec![160 - placed, 40 + placed],
-                cost_s: 0.0,
-            }
+            LaidOut { units: vec![160 - placed, 40 + placed], cost_s: 0.0 }
         };
         learner.rate(vec![100; 2], place).unwrap();
         assert_eq!(placed, 4);

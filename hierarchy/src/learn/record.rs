@@ -86,9 +86,7 @@ impl Observed {
         Self {
             is_measurement,
             burst,
-            samples: samples
-                .map(|(&d, &t_s)| Sample::measured(d, t_s, 1, 0.0))
-                .collect(),
+            samples: samples.map(|(&d, &t_s)| Sample::measured(d, t_s, 1, 0.0)).collect(),
         }
     }
 

@@ -78,9 +78,7 @@ impl RuggedPart {
             });
         }
         let level = self.level.as_mut()?;
-        let shift = self
-            .watch
-            .observe(level.observe(t_s.ln(), burst, noise, cut))?;
+        let shift = self.watch.observe(level.observe(t_s.ln(), burst, noise, cut))?;
         self.scale_times(shift.log_factor.exp());
         let mut level = SizeLevel::unknown(d, burst);
         for deviation in shift.deviations.iter().filter(|x| x.d == d) {
@@ -208,16 +206,9 @@ impl RuggedLearner {
             ChangeReason::Saving
         };
         for halvings in 0..self.tuning.change.halvings {
-            let reach = if halvings == 0 {
-                u64::MAX
-            } else {
-                self.total >> halvings
-            };
+            let reach = if halvings == 0 { u64::MAX } else { self.total >> halvings };
             let units = self.divide(reach)?;
-            let LaidOut {
-                units: placed,
-                cost_s,
-            } = place(&units);
+            let LaidOut { units: placed, cost_s } = place(&units);
             let step_s = self.find_longest(&units);
             let saving_s = stakes.steps_left * (now_s - step_s);
             if units == self.now || step_s >= limit_s {
@@ -292,10 +283,7 @@ impl RuggedLearner {
             functions.push(part.cut_function(self.granule, now, reach)?);
         }
         let limits: Vec<Limits> = (self.parts.iter())
-            .map(|part| Limits {
-                cap: part.capacity,
-                ..Limits::default()
-            })
+            .map(|part| Limits { cap: part.capacity, ..Limits::default() })
             .collect();
         Ok(hpopta(&functions, &limits, self.total)?.units)
     }

@@ -24,11 +24,7 @@ pub(super) struct TimeLine {
 impl TimeLine {
     /// Starts a line at `start_s` with `slope` seconds a unit.
     pub fn new(start_s: f64, slope: f64) -> Self {
-        Self {
-            start_s: start_s.max(0.0),
-            knots: Vec::new(),
-            end_slope: slope,
-        }
+        Self { start_s: start_s.max(0.0), knots: Vec::new(), end_slope: slope }
     }
 
     /// Continues the line straight to `(d, t_s)`, and from there with `slope`. A knot that does not lie
@@ -60,10 +56,7 @@ impl TimeLine {
     /// Returns the line with times in proportion to the size up to `d` units.
     #[must_use]
     pub fn in_proportion_below(&self, d: f64) -> Self {
-        let first = TimeKnot {
-            d,
-            t_s: self.time_s(d),
-        };
+        let first = TimeKnot { d, t_s: self.time_s(d) };
         let later = self.knots.iter().copied().filter(|knot| knot.d > d);
         Self {
             start_s: 0.0,
@@ -75,10 +68,7 @@ impl TimeLine {
     /// Returns the line with times that grow with a power of the size from one knot to the next, from `d` units on.
     #[must_use]
     pub fn with_powers(&self, d: f64) -> Self {
-        let mut last = TimeKnot {
-            d,
-            t_s: self.time_s(d),
-        };
+        let mut last = TimeKnot { d, t_s: self.time_s(d) };
         let mut curved = self.with_wall(d, self.end_slope);
         for &knot in self.knots.iter().filter(|knot| knot.d > d) {
             for step in 1..=POWER_STEPS {
@@ -111,17 +101,11 @@ impl TimeLine {
 
     /// Returns the size of the first knot that takes longer than `t_s`.
     pub fn find_beyond(&self, t_s: f64) -> Option<f64> {
-        self.knots
-            .iter()
-            .find(|knot| knot.t_s > t_s)
-            .map(|knot| knot.d)
+        self.knots.iter().find(|knot| knot.t_s > t_s).map(|knot| knot.d)
     }
 
     fn last(&self) -> TimeKnot {
-        let start = TimeKnot {
-            d: 0.0,
-            t_s: self.start_s,
-        };
+        let start = TimeKnot { d: 0.0, t_s: self.start_s };
         self.knots.last().copied().unwrap_or(start)
     }
 
@@ -129,10 +113,7 @@ impl TimeLine {
     fn segment_before(&self, right: usize) -> (TimeKnot, f64) {
         let left = match right.checked_sub(1) {
             Some(left) => self.knots[left],
-            None => TimeKnot {
-                d: 0.0,
-                t_s: self.start_s,
-            },
+            None => TimeKnot { d: 0.0, t_s: self.start_s },
         };
         let slope = match self.knots.get(right) {
             Some(next) => (next.t_s - left.t_s) / (next.d - left.d),

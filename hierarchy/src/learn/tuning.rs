@@ -163,13 +163,7 @@ impl Default for NoiseRule {
     /// 2 % within a burst and 1 % between bursts, and never less than a thousandth. Holders: the golden decisions for all,
     /// `noise::variances_are_learnt_and_outliers_cut` for the guess and the cut.
     fn default() -> Self {
-        Self {
-            within: 4e-4,
-            between: 1e-4,
-            guessed: 4.0,
-            cut: 16.0,
-            least: 1e-6,
-        }
+        Self { within: 4e-4, between: 1e-4, guessed: 4.0, cut: 16.0, least: 1e-6 }
     }
 }
 
@@ -178,13 +172,7 @@ impl Default for DriftRule {
     /// `drift::two_disturbances_of_unlike_length_are_not_called_drift` and
     /// `drift::a_lasting_change_is_found_in_three_times_with_its_factor`.
     fn default() -> Self {
-        Self {
-            cut: 4.0,
-            allowed: 1.0,
-            alarm: 8.0,
-            clear: 8.0,
-            agreement: 0.7,
-        }
+        Self { cut: 4.0, allowed: 1.0, alarm: 8.0, clear: 8.0, agreement: 0.7 }
     }
 }
 

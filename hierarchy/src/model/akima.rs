@@ -114,10 +114,7 @@ impl AkimaFpm {
     }
 
     fn through(points: Vec<Point>) -> Self {
-        Self {
-            spline: Spline::through(average_knots(&points)),
-            points,
-        }
+        Self { spline: Spline::through(average_knots(&points)), points }
     }
 }
 
@@ -137,11 +134,7 @@ impl SpeedModel for AkimaFpm {
 
 impl Spline {
     fn through(knots: Vec<Knot>) -> Self {
-        Self {
-            slopes: limit_slopes(&knots, akima_slopes(&knots)),
-            knots,
-            least_s: OnceLock::new(),
-        }
+        Self { slopes: limit_slopes(&knots, akima_slopes(&knots)), knots, least_s: OnceLock::new() }
     }
 
     fn least_s(&self) -> &[f64] {
@@ -160,9 +153,7 @@ impl Spline {
     /// Returns the piece that `d` lies on, or `None` beyond the ends.
     fn piece_at(&self, d: f64) -> Option<Cubic> {
         let right = self.knots.partition_point(|knot| knot.d <= d);
-        (1..self.knots.len())
-            .contains(&right)
-            .then(|| self.piece(right - 1))
+        (1..self.knots.len()).contains(&right).then(|| self.piece(right - 1))
     }
 }
 
@@ -193,11 +184,7 @@ impl SpeedModel for Spline {
         if last.time_s() <= t_s {
             return t_s * last.speed;
         }
-        match self
-            .least_s()
-            .partition_point(|&least_s| least_s <= t_s)
-            .checked_sub(1)
-        {
+        match self.least_s().partition_point(|&least_s| least_s <= t_s).checked_sub(1) {
             Some(piece) => self.piece(piece).last_within(t_s),
             None => t_s * first.speed,
         }
@@ -209,11 +196,7 @@ fn akima_slopes(knots: &[Knot]) -> Vec<f64> {
     let flat = [0.0; 2];
     let inner = knots.windows(2).map(|pair| pair[0].slope_to(pair[1]));
     let chords: Vec<f64> = flat.into_iter().chain(inner).chain(flat).collect();
-    let mut slopes: Vec<f64> = chords
-        .windows(4)
-        .take(knots.len())
-        .map(akima_slope)
-        .collect();
+    let mut slopes: Vec<f64> = chords.windows(4).take(knots.len()).map(akima_slope).collect();
     if let [first, .., last] = slopes.as_mut_slice() {
         (*first, *last) = (0.0, 0.0);
     }
@@ -249,12 +232,7 @@ mod tests {
 
     fn model(speeds: &[(u64, f64)]) -> AkimaFpm {
         let points = (speeds.iter())
-            .map(|&(d, speed)| Point {
-                d,
-                t_s: d as f64 / speed,
-                reps: 1,
-                ci_s: 0.0,
-            })
+            .map(|&(d, speed)| Point { d, t_s: d as f64 / speed, reps: 1, ci_s: 0.0 })
             .collect();
         AkimaFpm::from_points(points).expect("valid")
     }
@@ -313,13 +291,7 @@ mod tests {
 
     #[test]
     fn speed_stays_positive_over_a_cliff() {
-        let model = model(&[
-            (10, 9.0),
-            (20, 10.0),
-            (21, 1e-3),
-            (1000, 5e-3),
-            (1001, 50.0),
-        ]);
+        let model = model(&[(10, 9.0), (20, 10.0), (21, 1e-3), (1000, 5e-3), (1001, 50.0)]);
         for i in 0..20_000 {
             let d = f64::from(i) * 0.06;
             assert!(model.speed(d) >= 0.25e-3, "{d}: {}", model.speed(d));

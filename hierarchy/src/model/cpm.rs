@@ -81,12 +81,7 @@ mod tests {
 
     #[test]
     fn speed_is_the_points_speed_everywhere() {
-        let points = [Point {
-            d: 30,
-            t_s: 2.0,
-            reps: 1,
-            ci_s: 0.0,
-        }];
+        let points = [Point { d: 30, t_s: 2.0, reps: 1, ci_s: 0.0 }];
         let cpm = Cpm::from_points(&points).expect("valid");
         assert_eq!(cpm.speed(1.0), 15.0);
         assert_eq!(cpm.time_s(0.0), 0.0);

@@ -81,11 +81,7 @@ impl Cubic {
     fn slope_coefficients(&self) -> [f64; 3] {
         let [b0, b1, b2, b3] = self.b;
         let width = self.width;
-        [
-            3.0 * (b1 - b0) / width,
-            3.0 * (b2 - b1) / width,
-            3.0 * (b3 - b2) / width,
-        ]
+        [3.0 * (b1 - b0) / width, 3.0 * (b2 - b1) / width, 3.0 * (b3 - b2) / width]
     }
 
     fn derivative_at(&self, u: f64) -> f64 {
@@ -112,11 +108,7 @@ impl Cubic {
     fn find_quickest(&self) -> f64 {
         let [e0, e1, e2] = self.slope_coefficients();
         let inflection = (e0 - e1) / (e0 - 2.0 * e1 + e2);
-        let middle = if inflection > 0.0 && inflection < 1.0 {
-            inflection
-        } else {
-            1.0
-        };
+        let middle = if inflection > 0.0 && inflection < 1.0 { inflection } else { 1.0 };
         let mut quickest = 0.0;
         for (left, right) in [(0.0, middle), (middle, 1.0)] {
             let mut place = right;
@@ -183,9 +175,8 @@ mod tests {
     #[test]
     fn the_least_time_is_found_inside() {
         let cubic = step();
-        let least = (0..=100_000)
-            .map(|i| cubic.time_at(f64::from(i) / 1e5))
-            .fold(f64::INFINITY, f64::min);
+        let least =
+            (0..=100_000).map(|i| cubic.time_at(f64::from(i) / 1e5)).fold(f64::INFINITY, f64::min);
         assert!(cubic.least_time_s() < 0.95);
         assert!((cubic.least_time_s() - least).abs() < 1e-9);
     }

@@ -117,10 +117,7 @@ impl TimeFunction {
             return Err(ModelError::TooManyPoints { points, limit });
         }
         let sizes = (1..=points).map(|i| i * granule);
-        Self::new(
-            granule,
-            sizes.map(|d| (d, model.time_s(d as f64))).collect(),
-        )
+        Self::new(granule, sizes.map(|d| (d, model.time_s(d as f64))).collect())
     }
 
     /// Returns the points `(units, seconds)`, ascending in units.
@@ -172,13 +169,7 @@ mod tests {
             TimeFunction::new(4, vec![(8, 1.0), (4, 1.0), (8, 2.0)]),
             Err(ModelError::RepeatedSize { d: 8 })
         );
-        for (d, t_s) in [
-            (0, 1.0),
-            (4, 0.0),
-            (4, -1.0),
-            (4, f64::NAN),
-            (4, f64::INFINITY),
-        ] {
+        for (d, t_s) in [(0, 1.0), (4, 0.0), (4, -1.0), (4, f64::NAN), (4, f64::INFINITY)] {
             assert!(matches!(
                 TimeFunction::new(4, vec![(d, t_s)]),
                 Err(ModelError::InvalidPoint { .. })
@@ -188,11 +179,7 @@ mod tests {
 
     #[test]
     fn repeated_sizes_are_averaged_and_the_upper_bound_adds_their_interval() {
-        let points = [
-            point(8, 3.0, 1, 0.0),
-            point(4, 1.0, 3, 0.4),
-            point(4, 5.0, 1, 0.0),
-        ];
+        let points = [point(8, 3.0, 1, 0.0), point(4, 1.0, 3, 0.4), point(4, 5.0, 1, 0.0)];
         let mean = TimeFunction::from_points(4, &points, Estimate::Mean).expect("valid");
         assert_eq!(mean.points(), [(4, 2.0), (8, 3.0)]);
         let upper = TimeFunction::from_points(4, &points, Estimate::Upper).expect("valid");
@@ -211,16 +198,10 @@ mod tests {
         assert_eq!(sampled.points(), [(4, 2.0), (8, 4.0)]);
         let none = TimeFunction::sample(&model, 4, 3).expect("valid");
         assert_eq!((none.points().len(), none.max_units()), (0, 0));
-        assert_eq!(
-            TimeFunction::sample(&model, 0, 3),
-            Err(ModelError::ZeroGranule)
-        );
+        assert_eq!(TimeFunction::sample(&model, 0, 3), Err(ModelError::ZeroGranule));
         assert!(matches!(
             TimeFunction::sample(&model, 1, u64::MAX),
-            Err(ModelError::TooManyPoints {
-                points: u64::MAX,
-                ..
-            })
+            Err(ModelError::TooManyPoints { points: u64::MAX, .. })
         ));
         assert!(matches!(
             TimeFunction::sample(&PiecewiseFpm::new(), 1, 3),
@@ -234,9 +215,6 @@ mod tests {
             assert_eq!(estimate.to_string().parse(), Ok(estimate));
         }
         let error = "median".parse::<Estimate>().expect_err("unknown");
-        assert_eq!(
-            error.to_string(),
-            "unknown estimate \"median\": expected one of mean, upper"
-        );
+        assert_eq!(error.to_string(), "unknown estimate \"median\": expected one of mean, upper");
     }
 }

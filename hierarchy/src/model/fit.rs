@@ -70,29 +70,16 @@ mod tests {
 
     #[test]
     fn no_points_and_bad_points_are_refused_by_every_fit() {
-        let bad = Point {
-            d: 5,
-            t_s: f64::NAN,
-            reps: 1,
-            ci_s: 0.0,
-        };
+        let bad = Point { d: 5, t_s: f64::NAN, reps: 1, ci_s: 0.0 };
         for &fit in Fit::VARIANTS {
             assert_eq!(fit.model(&[]).expect_err("empty"), ModelError::NoPoints);
-            assert!(matches!(
-                fit.model(&[bad]),
-                Err(ModelError::InvalidPoint { d: 5, .. })
-            ));
+            assert!(matches!(fit.model(&[bad]), Err(ModelError::InvalidPoint { d: 5, .. })));
         }
     }
 
     #[test]
     fn one_point_is_a_constant() {
-        let points = [Point {
-            d: 100,
-            t_s: 2.0,
-            reps: 3,
-            ci_s: 0.01,
-        }];
+        let points = [Point { d: 100, t_s: 2.0, reps: 3, ci_s: 0.01 }];
         let fit: Fit = "akima".parse().expect("known");
         assert_eq!(fit.model(&points).expect("valid").speed(70.0), 50.0);
     }

@@ -22,10 +22,7 @@ pub(super) fn average_sizes(points: &[Point]) -> Vec<Mean> {
     let line = Polyline::from_means(&means);
     means.extend(list_floors(points).into_iter().filter(|floor| {
         let d = floor.knot.d;
-        let is_new = line
-            .knots()
-            .binary_search_by(|knot| knot.d.total_cmp(&d))
-            .is_err();
+        let is_new = line.knots().binary_search_by(|knot| knot.d.total_cmp(&d)).is_err();
         is_new && (line.knots().is_empty() || line.time_s(d) < floor.knot.time_s())
     }));
     means.sort_by(|a, b| a.knot.d.total_cmp(&b.knot.d));
@@ -66,11 +63,7 @@ fn average_by_size(points: &[Point], is_wanted: fn(&Point) -> bool) -> Vec<Mean>
     if is_ready {
         return average_sorted(points);
     }
-    let mut sorted: Vec<Point> = points
-        .iter()
-        .filter(|point| is_wanted(point))
-        .copied()
-        .collect();
+    let mut sorted: Vec<Point> = points.iter().filter(|point| is_wanted(point)).copied().collect();
     sorted.sort_unstable_by(order);
     average_sorted(&sorted)
 }
@@ -89,10 +82,7 @@ fn average_sorted(points: &[Point]) -> Vec<Mean> {
             let d = same[0].d as f64;
             let time = mean_time(same.iter().map(|point| (point.t_s, point.reps, point.ci_s)));
             let speed = d / time.t_s;
-            Mean {
-                knot: Knot { d, speed },
-                ci: speed * (time.ci_s / time.t_s),
-            }
+            Mean { knot: Knot { d, speed }, ci: speed * (time.ci_s / time.t_s) }
         })
         .collect()
 }
@@ -109,10 +99,7 @@ pub(super) struct MeanTime {
 pub(super) fn mean_time(same: impl Iterator<Item = (f64, u32, f64)> + Clone) -> MeanTime {
     let total: f64 = same.clone().map(|(_, reps, _)| f64::from(reps)).sum();
     if total == 0.0 {
-        return MeanTime {
-            t_s: same.map(|(t_s, _, _)| t_s).fold(0.0, f64::max),
-            ci_s: 0.0,
-        };
+        return MeanTime { t_s: same.map(|(t_s, _, _)| t_s).fold(0.0, f64::max), ci_s: 0.0 };
     }
     let weighted = same.map(|(t_s, reps, ci_s)| (f64::from(reps) / total, t_s, ci_s));
     MeanTime {
@@ -126,28 +113,17 @@ mod tests {
     use super::*;
 
     fn point(d: u64, t_s: f64, reps: u32) -> Point {
-        Point {
-            d,
-            t_s,
-            reps,
-            ci_s: 0.0,
-        }
+        Point { d, t_s, reps, ci_s: 0.0 }
     }
 
     fn times(points: &[Point]) -> Vec<(f64, f64)> {
-        average_sizes(points)
-            .iter()
-            .map(|m| (m.knot.d, m.knot.time_s()))
-            .collect()
+        average_sizes(points).iter().map(|m| (m.knot.d, m.knot.time_s())).collect()
     }
 
     #[test]
     fn a_floor_counts_if_the_measured_speed_predicts_less_time() {
         let measured = point(100, 1.0, 3);
-        assert_eq!(
-            times(&[measured, point(200, 8.0, 0)]),
-            [(100.0, 1.0), (200.0, 8.0)]
-        );
+        assert_eq!(times(&[measured, point(200, 8.0, 0)]), [(100.0, 1.0), (200.0, 8.0)]);
         // 200 units take 2 s at the measured speed, so that a floor of 1.5 s adds no knowledge.
         assert_eq!(times(&[measured, point(200, 1.5, 0)]), [(100.0, 1.0)]);
         assert_eq!(times(&[point(200, 1.5, 0)]), [(200.0, 1.5)]);

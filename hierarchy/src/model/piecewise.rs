@@ -159,12 +159,7 @@ mod tests {
     use super::*;
 
     fn point(d: u64, t_s: f64, reps: u32) -> Point {
-        Point {
-            d,
-            t_s,
-            reps,
-            ci_s: 0.0,
-        }
+        Point { d, t_s, reps, ci_s: 0.0 }
     }
 
     #[test]
@@ -192,18 +187,10 @@ mod tests {
     #[test]
     fn impossible_points_are_refused_and_change_nothing() {
         let mut model = PiecewiseFpm::new();
-        for (d, t_s) in [
-            (0, 1.0),
-            (1, 0.0),
-            (1, -1.0),
-            (1, f64::NAN),
-            (1, f64::INFINITY),
-            (1, 5e-324),
-        ] {
-            assert!(matches!(
-                model.add(point(d, t_s, 1)),
-                Err(ModelError::InvalidPoint { .. })
-            ));
+        for (d, t_s) in
+            [(0, 1.0), (1, 0.0), (1, -1.0), (1, f64::NAN), (1, f64::INFINITY), (1, 5e-324)]
+        {
+            assert!(matches!(model.add(point(d, t_s, 1)), Err(ModelError::InvalidPoint { .. })));
         }
         assert!(model.is_empty());
     }
@@ -220,13 +207,8 @@ mod tests {
     fn times_are_bounded_by_the_line_between_measured_ones() {
         let points = vec![point(100, 1.0, 1), point(200, 20.0, 1)];
         let model = PiecewiseFpm::from_points(points).expect("valid");
-        for (d, most_s) in [
-            (10.0, 1.0),
-            (100.0, 1.0),
-            (150.0, 10.5),
-            (190.0, 18.1),
-            (200.0, 20.0),
-        ] {
+        for (d, most_s) in [(10.0, 1.0), (100.0, 1.0), (150.0, 10.5), (190.0, 18.1), (200.0, 20.0)]
+        {
             assert!((model.time_at_most(d) - most_s).abs() < 1e-9, "{d}");
         }
         assert!((model.time_at_most(203.0) - 20.3).abs() < 1e-9);

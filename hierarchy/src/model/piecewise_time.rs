@@ -57,11 +57,7 @@ pub struct TimeKnot {
 impl TimeKnot {
     /// Returns the speed in units per second, which is 0 at the origin.
     fn speed(self) -> f64 {
-        if self.t_s > 0.0 {
-            self.d / self.t_s
-        } else {
-            0.0
-        }
+        if self.t_s > 0.0 { self.d / self.t_s } else { 0.0 }
     }
 
     fn slope_to(self, next: Self) -> f64 {
@@ -79,18 +75,13 @@ impl PiecewiseTime {
         points.iter().try_for_each(Point::check)?;
         let knots: Vec<TimeKnot> = average_knots(points)
             .into_iter()
-            .map(|knot| TimeKnot {
-                d: knot.d,
-                t_s: knot.time_s(),
-            })
+            .map(|knot| TimeKnot { d: knot.d, t_s: knot.time_s() })
             .collect();
         // Times mostly increase, and nothing is left out then.
         if knots.is_sorted_by(|a, b| a.t_s < b.t_s) {
             return Ok(Self { knots });
         }
-        Ok(Self {
-            knots: keep_longest_increasing(knots),
-        })
+        Ok(Self { knots: keep_longest_increasing(knots) })
     }
 
     /// Returns the corners of the approximation, ascending in size and time, without the origin.
@@ -100,9 +91,7 @@ impl PiecewiseTime {
 
     /// Returns the corner to the left of the knot `right`, or the origin, and that knot if it exists.
     fn around(&self, right: usize) -> (TimeKnot, Option<TimeKnot>) {
-        let left = right
-            .checked_sub(1)
-            .map_or_else(TimeKnot::default, |left| self.knots[left]);
+        let left = right.checked_sub(1).map_or_else(TimeKnot::default, |left| self.knots[left]);
         (left, self.knots.get(right).copied())
     }
 
@@ -190,14 +179,8 @@ mod tests {
     use super::*;
 
     fn model(points: &[(u64, f64)]) -> PiecewiseTime {
-        let points: Vec<Point> = (points.iter())
-            .map(|&(d, t_s)| Point {
-                d,
-                t_s,
-                reps: 1,
-                ci_s: 0.0,
-            })
-            .collect();
+        let points: Vec<Point> =
+            (points.iter()).map(|&(d, t_s)| Point { d, t_s, reps: 1, ci_s: 0.0 }).collect();
         PiecewiseTime::from_points(&points).expect("valid")
     }
 
@@ -211,15 +194,7 @@ mod tests {
 
     #[test]
     fn one_outlier_takes_no_other_point_with_it() {
-        let times = [
-            (1, 1.0),
-            (2, 2.0),
-            (3, 300.0),
-            (4, 4.0),
-            (5, 5.0),
-            (6, 0.01),
-            (7, 7.0),
-        ];
+        let times = [(1, 1.0), (2, 2.0), (3, 300.0), (4, 4.0), (5, 5.0), (6, 0.01), (7, 7.0)];
         let model = model(&times);
         let kept: Vec<f64> = model.knots().iter().map(|knot| knot.d).collect();
         assert_eq!(kept, [1.0, 2.0, 4.0, 5.0, 7.0]);

@@ -37,11 +37,7 @@ impl Point {
     /// Returns the point of work that takes `factor` times as long.
     #[must_use]
     pub fn scale_time(self, factor: f64) -> Self {
-        Self {
-            t_s: self.t_s * factor,
-            ci_s: self.ci_s * factor,
-            ..self
-        }
+        Self { t_s: self.t_s * factor, ci_s: self.ci_s * factor, ..self }
     }
 
     /// Refuses a point that no model can use.

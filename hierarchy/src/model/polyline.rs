@@ -144,8 +144,7 @@ impl SpeedModel for Polyline {
     }
 
     fn units_within(&self, t_s: f64) -> f64 {
-        self.segment_within(t_s)
-            .map_or(0.0, |segment| segment.units_within(t_s))
+        self.segment_within(t_s).map_or(0.0, |segment| segment.units_within(t_s))
     }
 
     fn segment_within(&self, t_s: f64) -> Option<SpeedSegment> {
@@ -198,10 +197,7 @@ mod tests {
             let d = segment.units_within(t_s);
             assert_eq!(d, model.units_within(t_s));
             for d in [d, segment.start, segment.start.midpoint(d)] {
-                assert!(
-                    d == segment.end || segment.holds_size(d),
-                    "{d}: {segment:?}"
-                );
+                assert!(d == segment.end || segment.holds_size(d), "{d}: {segment:?}");
                 assert!((segment.time_s(d) - model.time_s(d)).abs() <= 1e-12 * model.time_s(d));
             }
         }

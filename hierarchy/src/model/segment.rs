@@ -38,11 +38,7 @@ impl SpeedSegment {
     pub fn units_within(&self, t_s: f64) -> f64 {
         let d = t_s * (self.speed - self.slope * self.start) / (1.0 - self.slope * t_s);
         // Nearly equal times at both ends make this 0/0. Any size between them is then right.
-        if d.is_nan() {
-            self.start
-        } else {
-            d.clamp(self.start, self.end)
-        }
+        if d.is_nan() { self.start } else { d.clamp(self.start, self.end) }
     }
 
     /// Returns the speed at `d` units, in units per second.

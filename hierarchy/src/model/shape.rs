@@ -70,37 +70,20 @@ mod tests {
 
     fn restricted(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
         let knots: Vec<Knot> = points.iter().map(|&(d, speed)| Knot { d, speed }).collect();
-        (restrict_shape(&knots).iter())
-            .map(|k| (k.d, k.speed))
-            .collect()
+        (restrict_shape(&knots).iter()).map(|k| (k.d, k.speed)).collect()
     }
 
     #[test]
     fn admissible_points_stay() {
-        let points = [
-            (1.0, 10.0),
-            (10.0, 30.0),
-            (20.0, 40.0),
-            (30.0, 25.0),
-            (40.0, 1.0),
-        ];
+        let points = [(1.0, 10.0), (10.0, 30.0), (20.0, 40.0), (30.0, 25.0), (40.0, 1.0)];
         assert_eq!(restricted(&points), points);
         assert_eq!(restricted(&[]), []);
     }
 
     #[test]
     fn a_dip_before_the_peak_goes_and_a_bump_after_it_is_cut() {
-        let points = [
-            (1.0, 10.0),
-            (5.0, 9.0),
-            (20.0, 40.0),
-            (30.0, 25.0),
-            (40.0, 26.0),
-        ];
-        assert_eq!(
-            restricted(&points),
-            [(1.0, 10.0), (20.0, 40.0), (30.0, 25.0), (40.0, 25.0)]
-        );
+        let points = [(1.0, 10.0), (5.0, 9.0), (20.0, 40.0), (30.0, 25.0), (40.0, 26.0)];
+        assert_eq!(restricted(&points), [(1.0, 10.0), (20.0, 40.0), (30.0, 25.0), (40.0, 25.0)]);
     }
 
     #[test]

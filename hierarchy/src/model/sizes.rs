@@ -75,12 +75,7 @@ impl ModelSizes {
             SizeRule::Adaptive { step, tolerance } => step > 0 && tolerance > 0.0,
         };
         assert!(asks, "{rule:?}");
-        Self {
-            first,
-            last,
-            rule,
-            found: BTreeMap::new(),
-        }
+        Self { first, last, rule, found: BTreeMap::new() }
     }
 
     /// Takes in the points of all devices at a size; `None` for a device to which the size is hopeless.
@@ -120,9 +115,7 @@ impl ModelSizes {
     /// Returns the first size that is hopeless to every device; no larger one needs to be measured.
     fn hopeless_from(&self) -> u64 {
         let mut found = self.found.iter();
-        found
-            .find(|(_, points)| points.iter().all(Option::is_none))
-            .map_or(u64::MAX, |(&d, _)| d)
+        found.find(|(_, points)| points.iter().all(Option::is_none)).map_or(u64::MAX, |(&d, _)| d)
     }
 
     fn list_even_left(&self, count: usize) -> Vec<u64> {
@@ -178,11 +171,7 @@ impl ModelSizes {
             .filter(|&d: &[u64; 3]| !self.is_straight(d, 1, tolerance));
         let mut halfway = Vec::new();
         for [a, _, c] in bent {
-            let within: Vec<u64> = sizes
-                .iter()
-                .copied()
-                .filter(|d| (a..=c).contains(d))
-                .collect();
+            let within: Vec<u64> = sizes.iter().copied().filter(|d| (a..=c).contains(d)).collect();
             for gap in within.windows(2).filter(|gap| gap[1] - gap[0] >= 2 * step) {
                 let steps = (gap[0] + (gap[1] - gap[0]) / 2 - self.first) / step;
                 halfway.push(self.first + steps * step);
@@ -262,9 +251,7 @@ mod tests {
         let mut sizes = ModelSizes::new(range, rule);
         while let Some(d) = sizes.next_size() {
             assert_eq!(sizes.list_left().first(), Some(&d));
-            let points = times_s
-                .iter()
-                .map(|time_s| Some(make_point(d, time_s(d as f64))));
+            let points = times_s.iter().map(|time_s| Some(make_point(d, time_s(d as f64))));
             sizes.observe(d, &points.collect::<Vec<_>>());
         }
         assert!(sizes.list_left().is_empty());
@@ -272,18 +259,10 @@ mod tests {
     }
 
     fn make_point(d: u64, t_s: f64) -> Point {
-        Point {
-            d,
-            t_s,
-            reps: 3,
-            ci_s: 0.0,
-        }
+        Point { d, t_s, reps: 3, ci_s: 0.0 }
     }
 
-    const ADAPTIVE: SizeRule = SizeRule::Adaptive {
-        step: 20,
-        tolerance: 0.02,
-    };
+    const ADAPTIVE: SizeRule = SizeRule::Adaptive { step: 20, tolerance: 0.02 };
 
     /// A device whose caches end at 600 and 1500 units.
     fn with_caches_s(d: f64) -> f64 {
@@ -298,22 +277,13 @@ mod tests {
     fn even_sizes_have_both_ends() {
         let sizes = measure(SizeRule::Even(4), 10..=100, &[straight_s]);
         assert_eq!(sizes.measured(), [10, 40, 70, 100]);
-        assert_eq!(
-            measure(SizeRule::Even(1), 7..=100, &[straight_s]).measured(),
-            [7]
-        );
+        assert_eq!(measure(SizeRule::Even(1), 7..=100, &[straight_s]).measured(), [7]);
         // More sizes than units: each once.
-        assert_eq!(
-            measure(SizeRule::Even(9), 1..=3, &[straight_s]).measured(),
-            [1, 2, 3]
-        );
+        assert_eq!(measure(SizeRule::Even(9), 1..=3, &[straight_s]).measured(), [1, 2, 3]);
     }
 
     fn count_near(sizes: &[u64], bend: u64, distance: u64) -> usize {
-        sizes
-            .iter()
-            .filter(|d| d.abs_diff(bend) <= distance)
-            .count()
+        sizes.iter().filter(|d| d.abs_diff(bend) <= distance).count()
     }
 
     #[test]
@@ -322,25 +292,18 @@ mod tests {
         let near = [600, 1500, 3500].map(|bend| count_near(&measured, bend, 80));
         assert!(near[0] >= 3 && near[1] >= 3, "{measured:?}");
         assert!(near[2] <= 2, "{measured:?}");
-        assert_eq!(
-            (measured.first(), measured.last()),
-            (Some(&20), Some(&4000))
-        );
+        assert_eq!((measured.first(), measured.last()), (Some(&20), Some(&4000)));
     }
 
     fn divide(sizes: &ModelSizes, total: u64) -> Partition {
         let models: Vec<Box<dyn SpeedModel>> = (0..2)
             .map(|device| {
                 let points = sizes.found.values().filter_map(|points| points[device]);
-                Fit::PiecewiseTime
-                    .model(&points.collect::<Vec<_>>())
-                    .expect("a model")
+                Fit::PiecewiseTime.model(&points.collect::<Vec<_>>()).expect("a model")
             })
             .collect();
         let models: Vec<&dyn SpeedModel> = models.iter().map(AsRef::as_ref).collect();
-        Partitioner::default()
-            .divide(&models, total)
-            .expect("a partition")
+        Partitioner::default().divide(&models, total).expect("a partition")
     }
 
     #[test]
@@ -362,10 +325,7 @@ mod tests {
                     .map(|(&d, time_s)| time_s(d as f64))
                     .fold(0.0, f64::max)
             });
-            assert!(
-                found_s <= 1.02 * best_s,
-                "{total} units: {found_s} and {best_s}"
-            );
+            assert!(found_s <= 1.02 * best_s, "{total} units: {found_s} and {best_s}");
         }
     }
 
@@ -407,10 +367,7 @@ mod tests {
             let t_s = 1e-3 * d as f64;
             let noise_s = 0.04 * t_s;
             let sign = [-1.0, 1.0][(d / 20 % 2) as usize];
-            let point = Point {
-                ci_s: noise_s,
-                ..make_point(d, t_s + sign * noise_s)
-            };
+            let point = Point { ci_s: noise_s, ..make_point(d, t_s + sign * noise_s) };
             sizes.observe(d, &[Some(point)]);
         }
         assert!(sizes.measured().len() < 20, "{:?}", sizes.measured());

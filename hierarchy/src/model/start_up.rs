@@ -45,10 +45,7 @@ const ERROR: f64 = 0.015;
 impl<'a> StartUp<'a> {
     /// Makes the model of a device with these measurements.
     pub fn new(fpm: &'a PiecewiseFpm) -> Self {
-        Self {
-            fpm,
-            corners: list_corners(fpm),
-        }
+        Self { fpm, corners: list_corners(fpm) }
     }
 
     /// Returns the seconds that any number of units takes at least; 0 without a start-up cost.
@@ -73,25 +70,17 @@ impl<'a> StartUp<'a> {
 /// Lists the corners of the time, from the start-up cost on; none if there is no such cost.
 fn list_corners(fpm: &PiecewiseFpm) -> Vec<TimeKnot> {
     let fixed_s = estimate_fixed_s(fpm.points());
-    let falls = fpm
-        .knots()
-        .windows(2)
-        .position(|two| two[1].speed <= two[0].speed);
+    let falls = fpm.knots().windows(2).position(|two| two[1].speed <= two[0].speed);
     let rising = &fpm.knots()[..falls.map_or(fpm.knots().len(), |last| last + 1)];
     let (Some(first), Some(fastest), true) = (rising.first(), rising.last(), fixed_s > 0.0) else {
         return Vec::new();
     };
     let t_s = fixed_s.min(ALMOST * first.time_s());
     let mut corners = vec![TimeKnot { d: 0.0, t_s }];
-    corners.extend(rising.iter().map(|knot| TimeKnot {
-        d: knot.d,
-        t_s: knot.time_s(),
-    }));
+    corners.extend(rising.iter().map(|knot| TimeKnot { d: knot.d, t_s: knot.time_s() }));
     if fpm.points().iter().all(|point| point.d as f64 <= fastest.d) {
-        corners.push(TimeKnot {
-            d: GROWTH * fastest.d,
-            t_s: t_s + GROWTH * (fastest.time_s() - t_s),
-        });
+        corners
+            .push(TimeKnot { d: GROWTH * fastest.d, t_s: t_s + GROWTH * (fastest.time_s() - t_s) });
     }
     corners
 }
@@ -100,9 +89,7 @@ fn list_corners(fpm: &PiecewiseFpm) -> Vec<TimeKnot> {
 /// none for sure.
 fn estimate_fixed_s(points: &[Point]) -> f64 {
     let means = average_measured(points);
-    let fastest = means
-        .iter()
-        .max_by(|a, b| a.knot.speed.total_cmp(&b.knot.speed));
+    let fastest = means.iter().max_by(|a, b| a.knot.speed.total_cmp(&b.knot.speed));
     let (Some(first), Some(fastest)) = (means.first(), fastest) else {
         return 0.0;
     };
@@ -158,10 +145,7 @@ impl SpeedModel for StartUp<'_> {
             (Some(a), Some(b)) => a.d + (b.d - a.d) * ((t_s - a.t_s) / (b.t_s - a.t_s)),
             (None, Some(_)) => 0.0,
             // The time may jump at the last corner.
-            (last, None) => self
-                .fpm
-                .units_within(t_s)
-                .max(last.map_or(0.0, |last| last.d)),
+            (last, None) => self.fpm.units_within(t_s).max(last.map_or(0.0, |last| last.d)),
         }
     }
 

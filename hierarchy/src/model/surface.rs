@@ -153,11 +153,7 @@ impl Surface {
 
     /// Returns the seconds that `m × n` blocks take: `m n / s(m, n)`, and 0 if either is 0.
     pub fn time_s(&self, m: f64, n: f64) -> f64 {
-        if m <= 0.0 || n <= 0.0 {
-            0.0
-        } else {
-            m * n / self.speed(m, n)
-        }
+        if m <= 0.0 || n <= 0.0 { 0.0 } else { m * n / self.speed(m, n) }
     }
 
     /// Returns the section at width `n`: a model of the heights in a column of that width. Its unit is one
@@ -169,10 +165,8 @@ impl Surface {
         if !(n.is_finite() && n > 0.0) {
             return Err(ModelError::InvalidExtent { extent: n });
         }
-        let knots = (self.heights.iter()).map(|&height| Knot {
-            d: height,
-            speed: self.speed_at_height(height, n) / n,
-        });
+        let knots = (self.heights.iter())
+            .map(|&height| Knot { d: height, speed: self.speed_at_height(height, n) / n });
         Polyline::from_knots(knots.collect())
     }
 
@@ -245,22 +239,11 @@ mod tests {
     use crate::model::SpeedModel;
 
     fn point(m: u64, n: u64, speed: f64) -> SurfacePoint {
-        SurfacePoint {
-            m,
-            n,
-            t_s: (m * n) as f64 / speed,
-            reps: 1,
-            ci_s: 0.0,
-        }
+        SurfacePoint { m, n, t_s: (m * n) as f64 / speed, reps: 1, ci_s: 0.0 }
     }
 
     fn grid() -> Vec<SurfacePoint> {
-        vec![
-            point(10, 1, 4.0),
-            point(10, 3, 8.0),
-            point(20, 1, 16.0),
-            point(20, 3, 32.0),
-        ]
+        vec![point(10, 1, 4.0), point(10, 3, 8.0), point(20, 1, 16.0), point(20, 3, 32.0)]
     }
 
     #[test]
@@ -283,10 +266,7 @@ mod tests {
         assert_eq!(column.time_s(15.0), surface.time_s(15.0, 2.0));
         assert_eq!(column.units_within(surface.time_s(40.0, 2.0)), 40.0);
         for extent in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            assert!(matches!(
-                surface.at_width(extent),
-                Err(ModelError::InvalidExtent { .. })
-            ));
+            assert!(matches!(surface.at_width(extent), Err(ModelError::InvalidExtent { .. })));
         }
     }
 
@@ -310,14 +290,8 @@ mod tests {
             SurfacePoint { n: 0, ..good },
             SurfacePoint { t_s: 0.0, ..good },
             SurfacePoint { t_s: -1.0, ..good },
-            SurfacePoint {
-                t_s: f64::NAN,
-                ..good
-            },
-            SurfacePoint {
-                t_s: f64::INFINITY,
-                ..good
-            },
+            SurfacePoint { t_s: f64::NAN, ..good },
+            SurfacePoint { t_s: f64::INFINITY, ..good },
             SurfacePoint { ci_s: -1.0, ..good },
         ] {
             assert!(Surface::from_points(vec![good, bad]).is_err(), "{bad:?}");
@@ -329,17 +303,9 @@ mod tests {
         let steady = [(8, 4, 2.0)];
         let tall = [(8, 2, 0.5), (8, 6, 1.5), (16, 2, 4.0), (16, 6, 12.0)];
         let [a, b] = [&steady[..], &tall].map(|times| {
-            let points = times.iter().map(|&(m, n, t_s)| SurfacePoint {
-                m,
-                n,
-                t_s,
-                reps: 3,
-                ci_s: 0.0,
-            });
-            Surface::from_points(points.collect())
-                .expect("valid")
-                .at_width(4.0)
-                .expect("valid")
+            let points =
+                times.iter().map(|&(m, n, t_s)| SurfacePoint { m, n, t_s, reps: 3, ci_s: 0.0 });
+            Surface::from_points(points.collect()).expect("valid").at_width(4.0).expect("valid")
         });
         let heights = crate::partition::gpa(&[&a as &dyn SpeedModel, &b], 20).expect("valid");
         assert_eq!(heights.units, [9, 11]);

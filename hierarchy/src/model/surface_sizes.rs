@@ -35,17 +35,11 @@ impl SurfaceSizes {
     /// If the range is empty or begins at 0, or the count is 0.
     #[must_use]
     pub fn new(range: RangeInclusive<u64>, count: usize) -> Self {
-        assert!(
-            0 < *range.start() && !range.is_empty(),
-            "sides of {range:?}"
-        );
+        assert!(0 < *range.start() && !range.is_empty(), "sides of {range:?}");
         assert!(count > 0, "no sides");
         let mut sides: Vec<u64> = list_even(range, count).collect();
         sides.dedup();
-        Self {
-            sides,
-            found: BTreeMap::new(),
-        }
+        Self { sides, found: BTreeMap::new() }
     }
 
     /// Takes in a size: `true` for each device to which it is possible, `false` if it is hopeless.
@@ -56,8 +50,7 @@ impl SurfaceSizes {
     /// Returns the size to measure next; `None` if all are measured, or the rest is hopeless to every device.
     #[must_use]
     pub fn next_size(&self) -> Option<(u64, u64)> {
-        self.iter_left()
-            .min_by_key(|&(m, n)| (u128::from(m) * u128::from(n), m))
+        self.iter_left().min_by_key(|&(m, n)| (u128::from(m) * u128::from(n), m))
     }
 
     /// Returns the sizes that are still to come, in no order, unless more are found to be hopeless.
@@ -100,16 +93,8 @@ mod tests {
             // The one cannot be high, and the other has no large area.
             sizes.observe((m, n), &[m < 20, m * n < 500]);
         }
-        let expected = [
-            (10, 10),
-            (10, 20),
-            (20, 10),
-            (10, 30),
-            (30, 10),
-            (20, 20),
-            (20, 30),
-            (30, 20),
-        ];
+        let expected =
+            [(10, 10), (10, 20), (20, 10), (10, 30), (30, 10), (20, 20), (20, 30), (30, 20)];
         assert_eq!(tried, expected);
         assert!(sizes.list_left().is_empty());
     }
@@ -119,10 +104,7 @@ mod tests {
         let mut sizes = SurfaceSizes::new(1..=3, 3);
         sizes.observe((2, 3), &[true]);
         sizes.observe((1, 1), &[true]);
-        assert_eq!(
-            (sizes.next_size(), sizes.list_left().len()),
-            (Some((1, 2)), 7)
-        );
+        assert_eq!((sizes.next_size(), sizes.list_left().len()), (Some((1, 2)), 7));
         assert_eq!(SurfaceSizes::new(4..=5, 9).list_left().len(), 4);
     }
 }

@@ -87,13 +87,7 @@ impl fmt::Display for SurfaceFile {
 /// Reads `m n t [reps [ci]]`.
 fn read_point(line: &str) -> Result<SurfacePoint, String> {
     let ([m, n], t_s, reps, ci_s) = read_fields(line, ["m", "n"], "blocks")?;
-    let point = SurfacePoint {
-        m,
-        n,
-        t_s,
-        reps,
-        ci_s,
-    };
+    let point = SurfacePoint { m, n, t_s, reps, ci_s };
     point.check().map_err(|error| error.to_string())?;
     Ok(point)
 }
@@ -106,9 +100,7 @@ mod tests {
     const HEAD: &str = "# format: isochron-surface 1\n";
 
     fn error(points: &str) -> String {
-        SurfaceFile::parse(&format!("{HEAD}{points}"))
-            .expect_err("invalid")
-            .to_string()
+        SurfaceFile::parse(&format!("{HEAD}{points}")).expect_err("invalid").to_string()
     }
 
     #[test]
@@ -116,16 +108,7 @@ mod tests {
         let text = format!("{HEAD}# device: gpu0\n9 4 1e-7 3 0.0\n2 4 0.5 1 0.25\n");
         let file = SurfaceFile::parse(&text).expect("valid");
         assert_eq!(file.headers["device"], "gpu0");
-        assert_eq!(
-            file.points[1],
-            SurfacePoint {
-                m: 2,
-                n: 4,
-                t_s: 0.5,
-                reps: 1,
-                ci_s: 0.25
-            }
-        );
+        assert_eq!(file.points[1], SurfacePoint { m: 2, n: 4, t_s: 0.5, reps: 1, ci_s: 0.25 });
         assert_eq!(file.to_string(), text);
     }
 
@@ -162,18 +145,12 @@ mod tests {
             "line 4: 2 fields in \"1 2\": expected m n t [reps [ci]]"
         );
         assert!(error("1 1 1 1 1 1\n").starts_with("line 2: 6 fields"));
-        assert_eq!(
-            error("1 1.5 1\n"),
-            "line 2: n = \"1.5\" is not a whole number of blocks"
-        );
+        assert_eq!(error("1 1.5 1\n"), "line 2: n = \"1.5\" is not a whole number of blocks");
         assert_eq!(error("1 1 slow\n"), "line 2: t = \"slow\" is not seconds");
         for point in ["0 1 1", "1 0 1", "1 1 0", "1 1 nan", "1 1 inf", "1 1 -1"] {
             assert!(error(point).starts_with("line 2: point m = "), "{point}");
         }
         assert!(error("1 1 1 1 nan\n").starts_with("line 2: confidence interval"));
-        assert_eq!(
-            error("1 1 1\r2 2 2\n"),
-            "line 2: carriage return without line feed"
-        );
+        assert_eq!(error("1 1 1\r2 2 2\n"), "line 2: carriage return without line feed");
     }
 }

@@ -90,10 +90,7 @@ impl ModelFile {
             if let Some(last) = points.last()
                 && point.d < last.d
             {
-                return Err(format!(
-                    "d = {} after d = {}: sizes must ascend",
-                    point.d, last.d
-                ));
+                return Err(format!("d = {} after d = {}: sizes must ascend", point.d, last.d));
             }
             points.push(point);
             Ok(())
@@ -155,10 +152,7 @@ pub(super) fn read_lines<E: From<ModelError>>(
         } else {
             read_point(&headers, content)
         };
-        read.map_err(|reason| ModelError::Syntax {
-            line: number,
-            reason,
-        })?;
+        read.map_err(|reason| ModelError::Syntax { line: number, reason })?;
         text.clear();
     }
     headers.remove(FORMAT_KEY);
@@ -211,9 +205,7 @@ pub(super) fn read_fields<const N: usize>(
     let count = line.split_whitespace().count();
     if !(N + 1..=N + 3).contains(&count) {
         let (line, names) = (show_name(line), names.join(" "));
-        return Err(format!(
-            "{count} fields in \"{line}\": expected {names} t [reps [ci]]"
-        ));
+        return Err(format!("{count} fields in \"{line}\": expected {names} t [reps [ci]]"));
     }
     let mut fields = line.split_whitespace();
     let mut sizes = [0; N];
@@ -232,9 +224,7 @@ fn read_number<N: std::str::FromStr>(
     field: &str,
     wanted: impl fmt::Display,
 ) -> Result<N, String> {
-    field
-        .parse()
-        .map_err(|_| format!("{name} = \"{}\" is not {wanted}", show_name(field)))
+    field.parse().map_err(|_| format!("{name} = \"{}\" is not {wanted}", show_name(field)))
 }
 
 #[cfg(test)]
@@ -242,32 +232,14 @@ mod tests {
     use super::*;
 
     fn error(text: &str) -> String {
-        ModelFile::parse(text)
-            .expect_err("must be refused")
-            .to_string()
+        ModelFile::parse(text).expect_err("must be refused").to_string()
     }
 
     #[test]
     fn a_fupermod_file_without_header_is_read() {
         let file = ModelFile::parse("#d t reps ci\n100 1e-3 5 2e-5\n\n200 0.5\n").expect("valid");
-        assert_eq!(
-            file.points[0],
-            Point {
-                d: 100,
-                t_s: 1e-3,
-                reps: 5,
-                ci_s: 2e-5
-            }
-        );
-        assert_eq!(
-            file.points[1],
-            Point {
-                d: 200,
-                t_s: 0.5,
-                reps: 1,
-                ci_s: 0.0
-            }
-        );
+        assert_eq!(file.points[0], Point { d: 100, t_s: 1e-3, reps: 5, ci_s: 2e-5 });
+        assert_eq!(file.points[1], Point { d: 200, t_s: 0.5, reps: 1, ci_s: 0.0 });
         assert!(file.headers.is_empty());
     }
 
@@ -277,10 +249,7 @@ mod tests {
             ModelFile::parse("\u{feff}# host: a\r\n100 0.5 3 0.01\r\n200 1\r").expect("valid");
         assert_eq!(file.headers["host"], "a");
         assert_eq!(file.points.len(), 2);
-        assert_eq!(
-            error("# host: a\n1 1\r2 2\r"),
-            "line 2: carriage return without line feed"
-        );
+        assert_eq!(error("# host: a\n1 1\r2 2\r"), "line 2: carriage return without line feed");
         assert!(error("1 1\n\u{feff}2 2\n").starts_with("line 2: d = "));
     }
 
@@ -290,11 +259,7 @@ mod tests {
         let read = ModelFile::read(|line| {
             lines += 1;
             line.push_str("7 1\n");
-            if lines < 3 {
-                Ok(true)
-            } else {
-                Err(ModelError::NoPoints)
-            }
+            if lines < 3 { Ok(true) } else { Err(ModelError::NoPoints) }
         });
         assert_eq!((read, lines), (Err(ModelError::NoPoints), 3));
     }
@@ -313,21 +278,14 @@ mod tests {
 
     #[test]
     fn numbers_that_are_no_measurement_are_refused_by_line() {
-        for field in [
-            "nan", "inf", "-inf", "0", "-0.0", "-1", "1e400", "1e101", "1e-101", "1e-400",
-        ] {
+        for field in ["nan", "inf", "-inf", "0", "-0.0", "-1", "1e400", "1e101", "1e-101", "1e-400"]
+        {
             let message = error(&format!("1 1\n2 {field}\n"));
-            assert!(
-                message.starts_with("line 2: point d = 2, t = "),
-                "{message}"
-            );
+            assert!(message.starts_with("line 2: point d = 2, t = "), "{message}");
         }
         for field in ["nan", "inf", "-1", "1e400", "-1e-9"] {
             let message = error(&format!("1 1\n\n2 1 3 {field}\n"));
-            assert!(
-                message.starts_with("line 3: confidence interval ci = "),
-                "{message}"
-            );
+            assert!(message.starts_with("line 3: confidence interval ci = "), "{message}");
         }
         assert!(error("0 1\n").starts_with("line 1: point d = 0, t = 1 s"));
         for d in ["-1", "1e3", "18446744073709551616", "nan", "0x10", ""] {
@@ -346,23 +304,14 @@ mod tests {
             error("# format: isochron-points 2\n"),
             "line 1: format \"isochron-points 2\" is not \"isochron-points 1\""
         );
-        assert_eq!(
-            error("1 1\n\n2\n"),
-            "line 3: 1 fields in \"2\": expected d t [reps [ci]]"
-        );
+        assert_eq!(error("1 1\n\n2\n"), "line 3: 1 fields in \"2\": expected d t [reps [ci]]");
         assert_eq!(
             error("1 1 1 1 1"),
             "line 1: 5 fields in \"1 1 1 1 1\": expected d t [reps [ci]]"
         );
-        assert_eq!(
-            error("1 1\n1.5 2\n"),
-            "line 2: d = \"1.5\" is not a whole number of units"
-        );
+        assert_eq!(error("1 1\n1.5 2\n"), "line 2: d = \"1.5\" is not a whole number of units");
         assert_eq!(error("1 fast\n"), "line 1: t = \"fast\" is not seconds");
-        assert_eq!(
-            error("9 1\n8 1\n"),
-            "line 2: d = 8 after d = 9: sizes must ascend"
-        );
+        assert_eq!(error("9 1\n8 1\n"), "line 2: d = 8 after d = 9: sizes must ascend");
         assert!(error("1 0\n").starts_with("line 1: point d = 1, t = 0 s"));
         assert!(error("1 nan\n").starts_with("line 1: point d = 1, t = NaN s"));
     }

@@ -30,24 +30,17 @@ use super::even;
 /// Balinski and Young, *Fair Representation*, 1982 (Jefferson's method). Clarke's thesis, section 4.1,
 /// rounds in another way; see [`gpa`](super::gpa()).
 pub fn apportion(total: u64, weights: &[f64]) -> Vec<u64> {
-    let usable: Vec<f64> = (weights.iter())
-        .map(|&w| if w.is_finite() && w > 0.0 { w } else { 0.0 })
-        .collect();
+    let usable: Vec<f64> =
+        (weights.iter()).map(|&w| if w.is_finite() && w > 0.0 { w } else { 0.0 }).collect();
     let largest = usable.iter().copied().fold(0.0, f64::max);
     if largest == 0.0 {
         return even(weights.len(), total);
     }
     // Relative to the largest weight, the sum cannot overflow.
     let sum: f64 = usable.iter().map(|w| w / largest).sum();
-    let shares: Vec<f64> = (usable.iter())
-        .map(|w| total as f64 * (w / largest / sum))
-        .collect();
+    let shares: Vec<f64> = (usable.iter()).map(|w| total as f64 * (w / largest / sum)).collect();
     let (units, _) = give_rest(round_down(total, &shares), total, |i, units| {
-        if usable[i] > 0.0 {
-            units as f64 / usable[i]
-        } else {
-            f64::NAN
-        }
+        if usable[i] > 0.0 { units as f64 / usable[i] } else { f64::NAN }
     });
     units
 }
@@ -172,10 +165,7 @@ mod tests {
 
     #[test]
     fn unusable_weights_get_nothing() {
-        assert_eq!(
-            apportion(7, &[0.0, 1.0, -1.0, f64::NAN, f64::INFINITY]),
-            [0, 7, 0, 0, 0]
-        );
+        assert_eq!(apportion(7, &[0.0, 1.0, -1.0, f64::NAN, f64::INFINITY]), [0, 7, 0, 0, 0]);
         assert_eq!(apportion(3, &[0.0, 0.0]), [2, 1]);
         assert!(apportion(3, &[]).is_empty());
         assert_eq!(apportion(9, &[f64::MAX, f64::MAX, f64::MAX]), [3, 3, 3]);

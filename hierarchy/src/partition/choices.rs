@@ -64,10 +64,7 @@ impl Choices {
 
     /// Returns the greatest common divisor of the sizes that take at most `time_s`; 0 without any.
     pub fn divisor_within(&self, time_s: f64) -> u64 {
-        self.within(time_s)
-            .len()
-            .checked_sub(1)
-            .map_or(0, |last| self.divisor[last])
+        self.within(time_s).len().checked_sub(1).map_or(0, |last| self.divisor[last])
     }
 
     /// Returns all choices, ascending in size.
@@ -116,12 +113,7 @@ impl SizeProblem {
         let mut devices: Vec<Vec<Choice>> = (functions.iter().zip(limits))
             .map(|(function, limits)| allowed_choices(function, limits, total))
             .collect();
-        let unit = devices
-            .iter()
-            .flatten()
-            .map(|choice| choice.size)
-            .fold(0, gcd)
-            .max(1);
+        let unit = devices.iter().flatten().map(|choice| choice.size).fold(0, gcd).max(1);
         for choice in devices.iter_mut().flatten() {
             choice.size /= unit;
         }

@@ -33,18 +33,12 @@ pub fn continuous(models: &[&dyn SpeedModel], total: u64) -> Result<EqualTime, P
     // Adding the shares up loses less than this.
     const PRECISION: f64 = 4.0 * f64::EPSILON;
     if total == 0 {
-        return Ok(EqualTime {
-            time_s: 0.0,
-            shares: vec![0.0; models.len()],
-        });
+        return Ok(EqualTime { time_s: 0.0, shares: vec![0.0; models.len()] });
     }
     let units = total as f64;
     let goal = units * (1.0 - PRECISION)..=units * (1.0 + PRECISION);
     let line = EqualTimeLine::find(models, total, goal)?;
-    Ok(EqualTime {
-        time_s: line.time_s,
-        shares: line.shares,
-    })
+    Ok(EqualTime { time_s: line.time_s, shares: line.shares })
 }
 
 /// A line through the origin of the speed plot.
@@ -225,11 +219,7 @@ impl<'a> LineSearch<'a> {
     fn elasticity(&self) -> f64 {
         let [(t0, n0), (t1, n1)] = self.points;
         let elasticity = (n1 - n0) / (t1 - t0) * (t1 / n1);
-        if elasticity.is_finite() && elasticity > 0.0 {
-            elasticity
-        } else {
-            1.0
-        }
+        if elasticity.is_finite() && elasticity > 0.0 { elasticity } else { 1.0 }
     }
 
     /// Returns the time of a line beyond the goal, while the bracket is open on one side. Theory places
@@ -250,11 +240,7 @@ impl<'a> LineSearch<'a> {
         let mut shares = self.shares.iter();
         let index = shares.position(|&share| share < self.total).unwrap_or(0);
         let d = self.shares[index];
-        PartitionError::InvalidModel {
-            index,
-            d,
-            time_s: self.devices.models[index].time_s(d),
-        }
+        PartitionError::InvalidModel { index, d, time_s: self.devices.models[index].time_s(d) }
     }
 
     /// Returns the shares that sum to `total` between two lines of neighbouring times. Some function is
@@ -303,11 +289,7 @@ impl SearchStart {
         let sampled = total * (sample.len() as f64 / models.len() as f64);
         let mut search = LineSearch::new(&sample, sampled, 0.999 * sampled..=1.001 * sampled);
         match search.find_time() {
-            Ok(Some(time_s)) => Self {
-                time_s,
-                elasticity: search.elasticity(),
-                ..search.start
-            },
+            Ok(Some(time_s)) => Self { time_s, elasticity: search.elasticity(), ..search.start },
             _ => search.start,
         }
     }
@@ -352,10 +334,7 @@ mod tests {
 
     #[test]
     fn constant_speeds_get_their_exact_shares() {
-        let (slow, fast) = (
-            crate::model::Cpm { speed: 1.0 },
-            crate::model::Cpm { speed: 3.0 },
-        );
+        let (slow, fast) = (crate::model::Cpm { speed: 1.0 }, crate::model::Cpm { speed: 3.0 });
         let optimum = continuous(&[&slow, &fast], 10).expect("valid");
         assert_eq!(optimum.time_s, 2.5);
         assert_eq!(optimum.shares, [2.5, 7.5]);

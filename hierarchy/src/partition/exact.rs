@@ -15,14 +15,8 @@ pub(super) fn divide_target(
     devices: &[&Choices],
     target: u64,
 ) -> Result<Option<Taken>, PartitionError> {
-    let identical = devices
-        .windows(2)
-        .all(|pair| std::ptr::eq(pair[0], pair[1]));
-    let times = list_times(if identical {
-        &devices[..devices.len().min(1)]
-    } else {
-        devices
-    });
+    let identical = devices.windows(2).all(|pair| std::ptr::eq(pair[0], pair[1]));
+    let times = list_times(if identical { &devices[..devices.len().min(1)] } else { devices });
     let best = match find_least_time(devices, &times, target)? {
         None => return Ok(None),
         Some(at) => times[at],
@@ -54,11 +48,7 @@ pub(super) fn solve_problem(
     if total == 0 {
         return Ok(Partition::idle(devices.len()));
     }
-    let taken = if problem.exact {
-        divide_target(devices, problem.target)?
-    } else {
-        None
-    };
+    let taken = if problem.exact { divide_target(devices, problem.target)? } else { None };
     match taken {
         Some(taken) => Ok(collect_choices(problem, devices.len(), taken)),
         None => Err(not_a_sum(problem, devices, total)?),
@@ -91,19 +81,13 @@ pub(super) fn not_a_sum(
         Some(_) => target,
         None => find_largest_sum(devices, target)?,
     };
-    Ok(PartitionError::NotASum {
-        total,
-        below: problem.unit * below,
-    })
+    Ok(PartitionError::NotASum { total, below: problem.unit * below })
 }
 
 /// Returns the times that the optimum may have, ascending.
 fn list_times(devices: &[&Choices]) -> Vec<f64> {
-    let mut times: Vec<f64> = devices
-        .iter()
-        .flat_map(|device| device.all())
-        .map(|choice| choice.time_s)
-        .collect();
+    let mut times: Vec<f64> =
+        devices.iter().flat_map(|device| device.all()).map(|choice| choice.time_s).collect();
     times.sort_unstable_by(f64::total_cmp);
     times.dedup();
     times
@@ -235,15 +219,10 @@ fn find_largest_sum(devices: &[&Choices], target: u64) -> Result<u64, PartitionE
         }
     }
     let sums = add_devices::<Bits>(devices, everything)?;
-    Ok((0..=target)
-        .rev()
-        .find(|&sum| sums.fewest(sum).is_some())
-        .unwrap_or(0))
+    Ok((0..=target).rev().find(|&sum| sums.fewest(sum).is_some()).unwrap_or(0))
 }
 
 /// Returns the sums of all devices within `range`.
 fn add_devices<S: Sums>(devices: &[&Choices], range: SumRange) -> Result<S, PartitionError> {
-    (devices.iter()).try_fold(S::empty(), |sums, device| {
-        sums.add_device(device.all(), range)
-    })
+    (devices.iter()).try_fold(S::empty(), |sums, device| sums.add_device(device.all(), range))
 }

@@ -70,9 +70,7 @@ pub fn gpa(models: &[&dyn SpeedModel], total: u64) -> Result<Partition, Partitio
 /// optimum's.
 fn raise_line(line: &mut EqualTimeLine, total: u64) {
     let margin = line.shares.len() as u64 / 64;
-    let lacking = total
-        .saturating_sub(sum_whole_units(&line.shares))
-        .saturating_sub(margin);
+    let lacking = total.saturating_sub(sum_whole_units(&line.shares)).saturating_sub(margin);
     if lacking <= margin {
         return;
     }
@@ -99,11 +97,7 @@ fn sum_whole_units(shares: &[f64]) -> u64 {
 pub(super) fn round_shares(devices: &SegmentCache, total: u64, shares: &[f64]) -> Partition {
     let (units, times_s) = give_rest(round_down(total, shares), total, |i, units| {
         let time_s = devices.time_s(i, units as f64);
-        if time_s.is_nan() {
-            f64::INFINITY
-        } else {
-            time_s
-        }
+        if time_s.is_nan() { f64::INFINITY } else { time_s }
     });
     Partition { units, times_s }
 }
@@ -141,18 +135,13 @@ mod tests {
             ci_s: 0.0,
         });
         let slow = PiecewiseFpm::from_points(points.to_vec()).expect("valid");
-        let fast = Cpm {
-            speed: 17.479899123534775,
-        };
+        let fast = Cpm { speed: 17.479899123534775 };
         assert_eq!(gpa(&[&slow, &fast], 11).expect("valid").units, [0, 11]);
     }
 
     #[test]
     fn speeds_far_apart_terminate() {
         let (slow, fast) = (Cpm { speed: 1e-9 }, Cpm { speed: 1e12 });
-        assert_eq!(
-            gpa(&[&slow, &fast], 1 << 50).expect("valid").units,
-            [0, 1 << 50]
-        );
+        assert_eq!(gpa(&[&slow, &fast], 1 << 50).expect("valid").units, [0, 1 << 50]);
     }
 }

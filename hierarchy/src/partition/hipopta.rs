@@ -91,11 +91,7 @@ pub fn hipopta(
     }
     let node = Choices::new(compute_node_times(&problem)?);
     let nodes = vec![&node; n_nodes];
-    let taken = if problem.exact {
-        divide_target(&nodes, problem.target)?
-    } else {
-        None
-    };
+    let taken = if problem.exact { divide_target(&nodes, problem.target)? } else { None };
     let Some(loads) = taken else {
         return Err(not_a_sum(&problem, &nodes, total)?);
     };
@@ -113,12 +109,7 @@ pub fn hipopta(
 
 /// Returns the best time of each possible load of one node, ascending in load.
 fn compute_node_times(problem: &SizeProblem) -> Result<Vec<Choice>, PartitionError> {
-    let reach: u128 = problem
-        .devices
-        .iter()
-        .map(Choices::largest_size)
-        .map(u128::from)
-        .sum();
+    let reach: u128 = problem.devices.iter().map(Choices::largest_size).map(u128::from).sum();
     let max = reach.min(problem.target.into());
     let bytes = max.saturating_mul(2 * size_of::<Choice>() as u128);
     if bytes > MAX_BYTES {
@@ -136,11 +127,7 @@ fn compute_node_times(problem: &SizeProblem) -> Result<Vec<Choice>, PartitionErr
                 continue;
             };
             for (to, &from) in to.iter_mut().zip(&before) {
-                let time_s = if from > choice.time_s {
-                    from
-                } else {
-                    choice.time_s
-                };
+                let time_s = if from > choice.time_s { from } else { choice.time_s };
                 *to = if time_s < *to { time_s } else { *to };
             }
         }
@@ -227,10 +214,6 @@ mod tests {
         let Err(error @ PartitionError::TooLarge { .. }) = refused else {
             panic!("{refused:?}");
         };
-        assert!(
-            error
-                .to_string()
-                .ends_with("measure at multiples of one size")
-        );
+        assert!(error.to_string().ends_with("measure at multiples of one size"));
     }
 }

@@ -106,11 +106,7 @@ struct Known {
 }
 
 impl Known {
-    const NOTHING: Self = Self {
-        time_s: f64::INFINITY,
-        size: 0,
-        next: 0,
-    };
+    const NOTHING: Self = Self { time_s: f64::INFINITY, size: 0, next: 0 };
 
     /// The `next` of an amount that no other choice can improve.
     const FINAL: usize = usize::MAX;
@@ -184,26 +180,18 @@ impl<'a> DivisionTree<'a> {
 
     /// Returns each device's time, or `None` if a size is impossible.
     fn times_of(&self, sizes: &[u64]) -> Option<Vec<f64>> {
-        sizes
-            .iter()
-            .enumerate()
-            .map(|(i, &size)| self.time_s(i, size))
-            .collect()
+        sizes.iter().enumerate().map(|(i, &size)| self.time_s(i, size)).collect()
     }
 
     fn max_time_s(&self, sizes: &[u64]) -> f64 {
         let times_s = self.times_of(sizes);
-        times_s.map_or(f64::INFINITY, |times_s| {
-            times_s.into_iter().fold(0.0, f64::max)
-        })
+        times_s.map_or(f64::INFINITY, |times_s| times_s.into_iter().fold(0.0, f64::max))
     }
 
     fn renew_thresholds(&mut self) {
         self.thresholds = vec![0; self.devices.len() + 1];
         for (i, device) in self.devices.iter().enumerate().rev() {
-            let faster = device
-                .all()
-                .partition_point(|choice| choice.time_s < self.threshold_s);
+            let faster = device.all().partition_point(|choice| choice.time_s < self.threshold_s);
             self.thresholds[i] =
                 self.thresholds[i + 1] + u128::from(device.largest_of_first(faster));
         }
@@ -256,12 +244,7 @@ impl<'a> DivisionTree<'a> {
             self.complete_division(i, rest);
         }
         if known.next != Known::FINAL {
-            levels.push(Level {
-                rest,
-                above_s,
-                known,
-                down: None,
-            });
+            levels.push(Level { rest, above_s, known, down: None });
         }
     }
 
@@ -274,10 +257,7 @@ impl<'a> DivisionTree<'a> {
                 next: Known::FINAL,
             };
         }
-        self.memory
-            .get(&(i, rest))
-            .copied()
-            .unwrap_or(Known::NOTHING)
+        self.memory.get(&(i, rest)).copied().unwrap_or(Known::NOTHING)
     }
 
     fn remember_level(&mut self, i: usize, level: &Level) {
@@ -290,10 +270,7 @@ impl<'a> DivisionTree<'a> {
         let Some(choice) = level.down.take() else {
             return;
         };
-        let time_s = self
-            .recall(i + 1, level.rest - choice.size)
-            .time_s
-            .max(choice.time_s);
+        let time_s = self.recall(i + 1, level.rest - choice.size).time_s.max(choice.time_s);
         if time_s < level.known.time_s {
             level.known.time_s = time_s;
             level.known.size = choice.size;
@@ -305,10 +282,7 @@ impl<'a> DivisionTree<'a> {
 
     /// Returns the choice to try next, or `None` if no other is faster than the threshold.
     fn next_choice(&self, i: usize, level: &Level) -> Option<Choice> {
-        const IDLE: Choice = Choice {
-            size: 0,
-            time_s: 0.0,
-        };
+        const IDLE: Choice = Choice { size: 0, time_s: 0.0 };
         match level.known.next.checked_sub(1) {
             None => Some(IDLE),
             Some(at) => self.devices[i].all().get(at).copied(),

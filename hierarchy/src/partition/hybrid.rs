@@ -96,12 +96,7 @@ pub(super) fn solve(system: &dyn System, start: &[f64], max_iterations: u32) -> 
     } else {
         Stop::Undefined
     };
-    Root {
-        x: iterate.x,
-        iterations,
-        residual: iterate.norm,
-        why,
-    }
+    Root { x: iterate.x, iterations, residual: iterate.norm, why }
 }
 
 /// The current point and its trust region.
@@ -184,11 +179,7 @@ impl Iterate<'_> {
         } else if !is_last {
             return Trial::Rejected;
         }
-        if is_last {
-            Trial::Final
-        } else {
-            Trial::Accepted
-        }
+        if is_last { Trial::Final } else { Trial::Accepted }
     }
 
     /// Returns `x` after a step, and the step as far as the domain allows it.
@@ -210,11 +201,7 @@ impl Iterate<'_> {
             *entry += f;
         }
         let predicted = self.reduction_to(self::norm(&model));
-        if predicted > 0.0 && norm.is_finite() {
-            self.reduction_to(norm) / predicted
-        } else {
-            -1.0
-        }
+        if predicted > 0.0 && norm.is_finite() { self.reduction_to(norm) / predicted } else { -1.0 }
     }
 
     /// Returns the reduction of `|F|²` if its length becomes `norm`.
@@ -260,9 +247,7 @@ impl Directions {
             *entry *= if factor.is_finite() { factor } else { 0.0 };
         }
         Self {
-            newton_length: newton
-                .as_ref()
-                .map_or(f64::NAN, |newton| scaled_norm(&scale, newton)),
+            newton_length: newton.as_ref().map_or(f64::NAN, |newton| scaled_norm(&scale, newton)),
             newton,
             cauchy_length: scaled_norm(&scale, &cauchy),
             cauchy,
@@ -284,24 +269,15 @@ impl Directions {
 
     /// Returns the point at distance `radius` on the way from Cauchy's point to Newton's.
     fn bend_towards(&self, newton: &[f64], radius: f64) -> Vec<f64> {
-        let leg: Vec<f64> = (newton.iter().zip(&self.cauchy))
-            .map(|(n, c)| n - c)
-            .collect();
+        let leg: Vec<f64> = (newton.iter().zip(&self.cauchy)).map(|(n, c)| n - c).collect();
         // |cauchy + part · leg|² = radius², a quadratic equation with one root in (0, 1).
         let a = scaled_norm(&self.scale, &leg).powi(2);
-        let half_b: f64 = (0..leg.len())
-            .map(|i| self.scale[i] * self.scale[i] * leg[i] * self.cauchy[i])
-            .sum();
+        let half_b: f64 =
+            (0..leg.len()).map(|i| self.scale[i] * self.scale[i] * leg[i] * self.cauchy[i]).sum();
         let c = (self.cauchy_length - radius) * (self.cauchy_length + radius);
         let root = (half_b * half_b - a * c).max(0.0).sqrt();
-        let part = if half_b > 0.0 {
-            -c / (half_b + root)
-        } else {
-            (root - half_b) / a
-        };
-        (self.cauchy.iter().zip(&leg))
-            .map(|(c, leg)| c + part.clamp(0.0, 1.0) * leg)
-            .collect()
+        let part = if half_b > 0.0 { -c / (half_b + root) } else { (root - half_b) / a };
+        (self.cauchy.iter().zip(&leg)).map(|(c, leg)| c + part.clamp(0.0, 1.0) * leg).collect()
     }
 }
 
@@ -310,8 +286,5 @@ fn norm(v: &[f64]) -> f64 {
 }
 
 fn scaled_norm(scale: &[f64], v: &[f64]) -> f64 {
-    (scale.iter().zip(v))
-        .map(|(scale, entry)| (scale * entry).powi(2))
-        .sum::<f64>()
-        .sqrt()
+    (scale.iter().zip(v)).map(|(scale, entry)| (scale * entry).powi(2)).sum::<f64>().sqrt()
 }

@@ -48,29 +48,23 @@ impl Jacobian for Arrowhead {
             weighted += if i == 0 { 0.0 } else { r / slope };
         }
         let u = -(rhs[0] + weighted) / inverses;
-        let mut solution: Vec<f64> = (self.slopes.iter().zip(rhs))
-            .map(|(slope, r)| (u + r) / slope)
-            .collect();
+        let mut solution: Vec<f64> =
+            (self.slopes.iter().zip(rhs)).map(|(slope, r)| (u + r) / slope).collect();
         solution[0] = u / self.slopes[0];
-        solution
-            .iter()
-            .all(|entry| entry.is_finite())
-            .then_some(solution)
+        solution.iter().all(|entry| entry.is_finite()).then_some(solution)
     }
 
     fn times(&self, v: &[f64]) -> Vec<f64> {
         let reference = self.slopes[0] * v[0];
-        let mut product: Vec<f64> = (self.slopes.iter().zip(v))
-            .map(|(slope, entry)| slope * entry - reference)
-            .collect();
+        let mut product: Vec<f64> =
+            (self.slopes.iter().zip(v)).map(|(slope, entry)| slope * entry - reference).collect();
         product[0] = -v.iter().sum::<f64>();
         product
     }
 
     fn transposed_times(&self, v: &[f64]) -> Vec<f64> {
-        let mut product: Vec<f64> = (self.slopes.iter().zip(v))
-            .map(|(slope, entry)| slope * entry - v[0])
-            .collect();
+        let mut product: Vec<f64> =
+            (self.slopes.iter().zip(v)).map(|(slope, entry)| slope * entry - v[0]).collect();
         product[0] = -v[0] - self.slopes[0] * v[1..].iter().sum::<f64>();
         product
     }
@@ -104,22 +98,15 @@ mod dense {
     impl Jacobian for Dense {
         fn solve(&self, rhs: &[f64]) -> Option<Vec<f64>> {
             let solution = (self.0.clone().qr()).solve(&DVector::from_column_slice(rhs))?;
-            solution
-                .iter()
-                .all(|entry| entry.is_finite())
-                .then(|| solution.as_slice().to_vec())
+            solution.iter().all(|entry| entry.is_finite()).then(|| solution.as_slice().to_vec())
         }
 
         fn times(&self, v: &[f64]) -> Vec<f64> {
-            (&self.0 * DVector::from_column_slice(v))
-                .as_slice()
-                .to_vec()
+            (&self.0 * DVector::from_column_slice(v)).as_slice().to_vec()
         }
 
         fn transposed_times(&self, v: &[f64]) -> Vec<f64> {
-            (self.0.tr_mul(&DVector::from_column_slice(v)))
-                .as_slice()
-                .to_vec()
+            (self.0.tr_mul(&DVector::from_column_slice(v))).as_slice().to_vec()
         }
 
         fn column_norms(&self) -> Vec<f64> {

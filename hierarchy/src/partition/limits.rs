@@ -56,9 +56,7 @@ impl Memory {
 impl Limits {
     /// Returns the largest number of units that cap and memory allow; [`u64::MAX`] without either.
     pub fn max_units(&self) -> u64 {
-        self.cap
-            .unwrap_or(u64::MAX)
-            .min(self.memory.map_or(u64::MAX, |memory| memory.max_units()))
+        self.cap.unwrap_or(u64::MAX).min(self.memory.map_or(u64::MAX, |memory| memory.max_units()))
     }
 
     /// Returns `true` if the device may be given this number of units.
@@ -86,10 +84,7 @@ pub(super) fn one_each(
     } else if limits.len() == devices {
         Ok(limits.into())
     } else {
-        Err(PartitionError::LimitsMismatch {
-            devices,
-            limits: limits.len(),
-        })
+        Err(PartitionError::LimitsMismatch { devices, limits: limits.len() })
     }
 }
 
@@ -110,10 +105,7 @@ pub(super) fn check_capacity(
     let modelled: Vec<u64> = functions.iter().map(TimeFunction::max_units).collect();
     let reach = sum_copies(&modelled, copies);
     if reach < total {
-        return Err(PartitionError::BeyondModels {
-            total,
-            capacity: reach,
-        });
+        return Err(PartitionError::BeyondModels { total, capacity: reach });
     }
     let allowed: Vec<u64> = (functions.iter().zip(limits))
         .map(|(function, limits)| limits.largest_allowed(function))
@@ -126,12 +118,7 @@ pub(super) fn check_capacity(
         .map(|((modelled, allowed), index)| (modelled - allowed, index))
         .max_by_key(|&(lost, index)| (lost, Reverse(index)))
         .unwrap_or_default();
-    Err(PartitionError::BeyondLimits {
-        total,
-        capacity,
-        index,
-        lost,
-    })
+    Err(PartitionError::BeyondLimits { total, capacity, index, lost })
 }
 
 /// Returns the sum of the units of `copies` nodes with these devices, at most [`u64::MAX`].
@@ -147,11 +134,7 @@ mod tests {
     #[test]
     fn memory_becomes_a_cap() {
         for (bytes_per_unit, fixed_bytes, max_units) in [(8, 4, 2), (8, 21, 0), (0, 20, u64::MAX)] {
-            let memory = Memory {
-                bytes_per_unit,
-                fixed_bytes,
-                available_bytes: 20,
-            };
+            let memory = Memory { bytes_per_unit, fixed_bytes, available_bytes: 20 };
             assert_eq!(memory.max_units(), max_units);
         }
         assert_eq!(Limits::default().max_units(), u64::MAX);
@@ -161,33 +144,19 @@ mod tests {
     fn the_limit_that_costs_most_is_named() {
         let function = TimeFunction::new(10, vec![(10, 1.0), (20, 2.0)]).expect("valid");
         let functions = [function.clone(), function.clone(), function];
-        let limits = [Some(15), Some(5), None].map(|cap| Limits {
-            cap,
-            ..Limits::default()
-        });
+        let limits = [Some(15), Some(5), None].map(|cap| Limits { cap, ..Limits::default() });
         assert_eq!(check_capacity(&functions, &limits, 2, 60), Ok(()));
         assert_eq!(
             check_capacity(&functions, &limits, 2, 61),
-            Err(PartitionError::BeyondLimits {
-                total: 61,
-                capacity: 60,
-                index: 1,
-                lost: 20
-            })
+            Err(PartitionError::BeyondLimits { total: 61, capacity: 60, index: 1, lost: 20 })
         );
         assert_eq!(
             check_capacity(&functions, &limits, 2, 121),
-            Err(PartitionError::BeyondModels {
-                total: 121,
-                capacity: 120
-            })
+            Err(PartitionError::BeyondModels { total: 121, capacity: 120 })
         );
         assert_eq!(
             one_each(functions.len(), &limits[1..]),
-            Err(PartitionError::LimitsMismatch {
-                devices: 3,
-                limits: 2
-            })
+            Err(PartitionError::LimitsMismatch { devices: 3, limits: 2 })
         );
     }
 }

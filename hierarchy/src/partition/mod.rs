@@ -56,10 +56,7 @@ pub struct Partition {
 impl Partition {
     /// Returns the partition in which none of `n` devices gets any units.
     pub(crate) fn idle(n: usize) -> Self {
-        Self {
-            units: vec![0; n],
-            times_s: vec![0.0; n],
-        }
+        Self { units: vec![0; n], times_s: vec![0.0; n] }
     }
 
     /// Returns the seconds of the device that is predicted to finish last; 0 without devices.
@@ -86,9 +83,7 @@ impl Partition {
 /// ```
 pub fn even(n: usize, total: u64) -> Vec<u64> {
     let parts = n as u64;
-    (0..parts)
-        .map(|i| total / parts + u64::from(i < total % parts))
-        .collect()
+    (0..parts).map(|i| total / parts + u64::from(i < total % parts)).collect()
 }
 
 /// Returns the largest relative difference between the times of any two parts that have work,
@@ -100,9 +95,8 @@ pub fn even(n: usize, total: u64) -> Vec<u64> {
 /// Clarke et al. 2012, section 3, step 6 of INPA.
 pub fn imbalance(times_s: &[f64]) -> f64 {
     let busy = times_s.iter().copied().filter(|&t| t > 0.0);
-    let (min, max) = busy.fold((f64::INFINITY, 0.0), |(min, max), t| {
-        (f64::min(min, t), f64::max(max, t))
-    });
+    let (min, max) =
+        busy.fold((f64::INFINITY, 0.0), |(min, max), t| (f64::min(min, t), f64::max(max, t)));
     if max > min { (max - min) / min } else { 0.0 }
 }
 

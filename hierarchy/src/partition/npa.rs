@@ -119,11 +119,7 @@ pub fn npa_from(
         let everything = round_shares(&SegmentCache::new(models), total, &[total as f64]);
         return Ok(NpaSolution::without_search(everything));
     }
-    let balance = Balance {
-        models,
-        total: total as f64,
-        time_s: proportional_time(&even_s),
-    };
+    let balance = Balance { models, total: total as f64, time_s: proportional_time(&even_s) };
     let start = balance.first_shares(&even_s, guess);
     let root = solve(&balance, &start, ITERATIONS);
     let shares: Vec<f64> = root.x.iter().map(|y| y * balance.total).collect();
@@ -230,9 +226,7 @@ fn round_to_neighbours(
     shares: &[f64],
 ) -> Option<Partition> {
     let low: Vec<u64> = shares.iter().map(|share| share.floor() as u64).collect();
-    let given = low
-        .iter()
-        .try_fold(0_u64, |sum, &units| sum.checked_add(units))?;
+    let given = low.iter().try_fold(0_u64, |sum, &units| sum.checked_add(units))?;
     let mut raised = usize::try_from(total.checked_sub(given)?).ok()?;
     let times_s: Vec<[f64; 2]> = (models.iter().zip(&low))
         .map(|(model, &units)| [units, units.saturating_add(1)].map(|d| model.time_s(d as f64)))
@@ -247,10 +241,8 @@ fn round_to_neighbours(
         let [below_s, above_s] = times_s[device];
         (below_s <= limit_s, above_s > limit_s)
     });
-    let mut partition = Partition {
-        units: low,
-        times_s: times_s.iter().map(|times_s| times_s[0]).collect(),
-    };
+    let mut partition =
+        Partition { units: low, times_s: times_s.iter().map(|times_s| times_s[0]).collect() };
     for device in order {
         if raised > 0 {
             partition.units[device] += 1;
@@ -264,9 +256,7 @@ fn round_to_neighbours(
 /// Returns `true` if rounding up exactly `raised` devices keeps all within `limit_s`. `times_s` are the times
 /// of each device rounded down and up.
 fn is_feasible(times_s: &[[f64; 2]], raised: usize, limit_s: f64) -> bool {
-    let stuck = times_s
-        .iter()
-        .any(|&[below_s, above_s]| below_s.min(above_s) > limit_s);
+    let stuck = times_s.iter().any(|&[below_s, above_s]| below_s.min(above_s) > limit_s);
     let must = times_s.iter().filter(|times| times[0] > limit_s).count();
     let may = times_s.iter().filter(|times| times[1] <= limit_s).count();
     !stuck && (must..=may).contains(&raised)
@@ -285,10 +275,9 @@ impl Balance<'_> {
         let share = 1.0 / even_s.len() as f64;
         match guess {
             Guess::Even => vec![share; even_s.len()],
-            Guess::Proportional => even_s
-                .iter()
-                .map(|even_s| share * (self.time_s / even_s))
-                .collect(),
+            Guess::Proportional => {
+                even_s.iter().map(|even_s| share * (self.time_s / even_s)).collect()
+            }
         }
     }
 
@@ -351,10 +340,7 @@ mod tests {
             assert_eq!(json, format!("\"{guess}\""));
         }
         let error = "best".parse::<Guess>().expect_err("unknown");
-        assert_eq!(
-            error.to_string(),
-            "unknown guess \"best\": expected one of even, proportional"
-        );
+        assert_eq!(error.to_string(), "unknown guess \"best\": expected one of even, proportional");
     }
 
     #[test]
@@ -387,10 +373,7 @@ mod tests {
 
     #[test]
     fn constant_speeds_are_solved_exactly() {
-        let (slow, fast) = (
-            crate::model::Cpm { speed: 10.0 },
-            crate::model::Cpm { speed: 30.0 },
-        );
+        let (slow, fast) = (crate::model::Cpm { speed: 10.0 }, crate::model::Cpm { speed: 30.0 });
         let models: [&dyn SpeedModel; 2] = [&slow, &fast];
         let solution = npa(&models, 100).expect("valid");
         assert_eq!(solution.partition.units, [25, 75]);

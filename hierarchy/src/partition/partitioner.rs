@@ -62,20 +62,13 @@ mod tests {
     fn the_rest_of_a_granule_is_divided_too() {
         let (slow, fast) = (Cpm { speed: 10.0 }, Cpm { speed: 30.0 });
         for total in [0, 1, 999, 1000, 1001, 123_457] {
-            let partition = Partitioner::Hpopta
-                .divide(&[&slow, &fast], total)
-                .expect("valid");
+            let partition = Partitioner::Hpopta.divide(&[&slow, &fast], total).expect("valid");
             assert_eq!(partition.units.iter().sum::<u64>(), total);
             let exact_s = total as f64 / 40.0;
             let granule_s = total.div_ceil(SIZES) as f64 / 10.0;
-            assert!(
-                partition.max_time_s() <= exact_s + 2.0 * granule_s,
-                "{total}"
-            );
-            for (units, (time_s, model)) in partition
-                .units
-                .iter()
-                .zip(partition.times_s.iter().zip([slow, fast]))
+            assert!(partition.max_time_s() <= exact_s + 2.0 * granule_s, "{total}");
+            for (units, (time_s, model)) in
+                partition.units.iter().zip(partition.times_s.iter().zip([slow, fast]))
             {
                 assert_eq!(*time_s, model.time_s(*units as f64));
             }
@@ -126,11 +119,7 @@ mod tests {
         let good = Cpm { speed: 1.0 };
         assert_eq!(
             Partitioner::Hpopta.divide(&[&good, &Ends], 3000),
-            Err(PartitionError::InvalidModel {
-                index: 1,
-                d: 12.0,
-                time_s: f64::INFINITY
-            })
+            Err(PartitionError::InvalidModel { index: 1, d: 12.0, time_s: f64::INFINITY })
         );
     }
 

@@ -32,13 +32,7 @@ pub fn proportional(speeds: &[f64], total: u64) -> Result<Partition, PartitionEr
     }
     let units = apportion(total, speeds);
     let times_s = (units.iter().zip(speeds))
-        .map(|(&units, speed)| {
-            if units == 0 {
-                0.0
-            } else {
-                units as f64 / speed
-            }
-        })
+        .map(|(&units, speed)| if units == 0 { 0.0 } else { units as f64 / speed })
         .collect();
     Ok(Partition { units, times_s })
 }
@@ -50,33 +44,18 @@ mod tests {
     #[test]
     fn units_follow_the_speeds() {
         let partition = proportional(&[10.0, 0.0, 30.0], 40).expect("valid");
-        assert_eq!(
-            partition,
-            Partition {
-                units: vec![10, 0, 30],
-                times_s: vec![1.0, 0.0, 1.0]
-            }
-        );
+        assert_eq!(partition, Partition { units: vec![10, 0, 30], times_s: vec![1.0, 0.0, 1.0] });
         assert_eq!(partition.max_time_s(), 1.0);
     }
 
     #[test]
     fn impossible_requests_are_refused() {
         assert_eq!(proportional(&[], 0), Ok(Partition::default()));
-        assert_eq!(
-            proportional(&[], 4),
-            Err(PartitionError::NoDevices { total: 4 })
-        );
-        assert_eq!(
-            proportional(&[0.0], 4),
-            Err(PartitionError::NoSpeed { total: 4 })
-        );
+        assert_eq!(proportional(&[], 4), Err(PartitionError::NoDevices { total: 4 }));
+        assert_eq!(proportional(&[0.0], 4), Err(PartitionError::NoSpeed { total: 4 }));
         assert_eq!(
             proportional(&[1.0, -1.0], 4),
-            Err(PartitionError::InvalidSpeed {
-                index: 1,
-                speed: -1.0
-            })
+            Err(PartitionError::InvalidSpeed { index: 1, speed: -1.0 })
         );
     }
 

@@ -27,10 +27,7 @@ pub(super) fn divide_sampled(
     add_rest(models, total, rest, limits, &mut units)?;
     let times_s = models.iter().zip(&units);
     let times_s = times_s.map(|(model, &units)| model.time_s(units as f64));
-    Ok(Partition {
-        times_s: times_s.collect(),
-        units,
-    })
+    Ok(Partition { times_s: times_s.collect(), units })
 }
 
 fn sample_model(
@@ -40,11 +37,9 @@ fn sample_model(
     max: u64,
 ) -> Result<TimeFunction, PartitionError> {
     TimeFunction::sample(model, granule, max).map_err(|error| match error {
-        ModelError::InvalidPoint { d, t_s } => PartitionError::InvalidModel {
-            index,
-            d: d as f64,
-            time_s: t_s,
-        },
+        ModelError::InvalidPoint { d, t_s } => {
+            PartitionError::InvalidModel { index, d: d as f64, time_s: t_s }
+        }
         error => unreachable!("a thousand ascending multiples of {granule} units: {error}"),
     })
 }
@@ -68,12 +63,7 @@ pub(super) fn add_rest(
         return Err(if models.is_empty() {
             PartitionError::NoDevices { total }
         } else {
-            PartitionError::BeyondLimits {
-                total,
-                capacity: total - rest,
-                index: 0,
-                lost: rest,
-            }
+            PartitionError::BeyondLimits { total, capacity: total - rest, index: 0, lost: rest }
         });
     };
     units[index] += rest;

@@ -13,10 +13,7 @@ pub(super) struct SegmentCache<'a> {
 
 impl<'a> SegmentCache<'a> {
     pub fn new(models: &'a [&'a dyn SpeedModel]) -> Self {
-        Self {
-            models,
-            segments: vec![SpeedSegment::default(); models.len()],
-        }
+        Self { models, segments: vec![SpeedSegment::default(); models.len()] }
     }
 
     /// Writes the units that each device completes within `time_s`, at most `total`, and returns their
@@ -34,11 +31,7 @@ impl<'a> SegmentCache<'a> {
     /// Returns the seconds that a device takes for `d` units.
     pub fn time_s(&self, device: usize, d: f64) -> f64 {
         let segment = &self.segments[device];
-        if segment.holds_size(d) {
-            segment.time_s(d)
-        } else {
-            self.models[device].time_s(d)
-        }
+        if segment.holds_size(d) { segment.time_s(d) } else { self.models[device].time_s(d) }
     }
 }
 

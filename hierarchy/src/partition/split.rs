@@ -70,9 +70,7 @@ pub fn split(
     if how.partitioner == Partitioner::Hpopta {
         return divide_sampled(&models, total, how.granule, &limits);
     }
-    let forbidden = limits
-        .iter()
-        .position(|limits| !limits.forbidden.is_empty());
+    let forbidden = limits.iter().position(|limits| !limits.forbidden.is_empty());
     match forbidden {
         Some(index) => Err(PartitionError::Forbidden { index }),
         None => divide_within(&models, total, how, &limits),
@@ -84,12 +82,7 @@ fn fit_points(
     points: &[(u64, f64)],
     fit: Fit,
 ) -> Result<Box<dyn SpeedModel>, PartitionError> {
-    let points = points.iter().map(|&(d, t_s)| Point {
-        d,
-        t_s,
-        reps: 1,
-        ci_s: 0.0,
-    });
+    let points = points.iter().map(|&(d, t_s)| Point { d, t_s, reps: 1, ci_s: 0.0 });
     fit.model(&points.collect::<Vec<_>>())
         .map_err(|reason| PartitionError::Points { index, reason })
 }
@@ -103,14 +96,9 @@ fn divide_within(
     limits: &[Limits],
 ) -> Result<Partition, PartitionError> {
     let (granule, rest) = (how.granule, total % how.granule);
-    let scaled: Vec<InGranules<'_>> = models
-        .iter()
-        .map(|&model| InGranules { model, granule })
-        .collect();
-    let caps: Vec<u64> = limits
-        .iter()
-        .map(|limits| limits.max_units() / granule)
-        .collect();
+    let scaled: Vec<InGranules<'_>> =
+        models.iter().map(|&model| InGranules { model, granule }).collect();
+    let caps: Vec<u64> = limits.iter().map(|limits| limits.max_units() / granule).collect();
     let mut left = total / granule;
     check_caps(&caps, left, total, granule)?;
     let mut granules = vec![0; models.len()];
@@ -121,9 +109,8 @@ fn divide_within(
         for (&index, part) in open.iter().zip(parts) {
             granules[index] = part.min(caps[index]);
         }
-        let (full, others): (Vec<usize>, Vec<usize>) = open
-            .iter()
-            .partition(|&&index| granules[index] == caps[index]);
+        let (full, others): (Vec<usize>, Vec<usize>) =
+            open.iter().partition(|&&index| granules[index] == caps[index]);
         let given: u64 = open.iter().map(|&index| granules[index]).sum();
         if given == left {
             break;
@@ -135,10 +122,7 @@ fn divide_within(
     add_rest(models, total, rest, limits, &mut units)?;
     let times_s = models.iter().zip(&units);
     let times_s = times_s.map(|(model, &units)| model.time_s(units as f64));
-    Ok(Partition {
-        times_s: times_s.collect(),
-        units,
-    })
+    Ok(Partition { times_s: times_s.collect(), units })
 }
 
 /// Refuses more granules than the caps allow in sum.
@@ -196,23 +180,14 @@ mod tests {
     const FAST: &[(u64, f64)] = &[(30, 1.0), (300, 10.0)];
 
     fn with_caps<const N: usize>(caps: [Option<u64>; N]) -> SplitOptions {
-        let limits = caps.map(|cap| Limits {
-            cap,
-            ..Limits::default()
-        });
-        SplitOptions {
-            limits: limits.to_vec(),
-            ..SplitOptions::default()
-        }
+        let limits = caps.map(|cap| Limits { cap, ..Limits::default() });
+        SplitOptions { limits: limits.to_vec(), ..SplitOptions::default() }
     }
 
     #[test]
     fn every_partitioner_splits_by_points() {
         for partitioner in [Partitioner::Gpa, Partitioner::Npa, Partitioner::Hpopta] {
-            let how = SplitOptions {
-                partitioner,
-                ..SplitOptions::default()
-            };
+            let how = SplitOptions { partitioner, ..SplitOptions::default() };
             let parts = split(400, &[SLOW, FAST], &how).unwrap();
             assert_eq!(parts.units, [100, 300], "{partitioner}");
             assert_eq!(parts.times_s, [10.0, 10.0]);
@@ -222,22 +197,14 @@ mod tests {
     #[test]
     fn limits_that_bind_leave_the_rest_to_the_others() {
         for partitioner in [Partitioner::Gpa, Partitioner::Npa, Partitioner::Hpopta] {
-            let how = SplitOptions {
-                partitioner,
-                ..with_caps([None, Some(100), Some(150)])
-            };
+            let how = SplitOptions { partitioner, ..with_caps([None, Some(100), Some(150)]) };
             let parts = split(400, &[SLOW, FAST, FAST], &how).unwrap();
             assert_eq!(parts.units, [150, 100, 150], "{partitioner}");
         }
         let none = split(400, &[SLOW, FAST], &with_caps([Some(99), Some(300)]));
         assert_eq!(
             none,
-            Err(PartitionError::BeyondLimits {
-                total: 400,
-                capacity: 399,
-                index: 0,
-                lost: 301
-            })
+            Err(PartitionError::BeyondLimits { total: 400, capacity: 399, index: 0, lost: 301 })
         );
         let three = split(400, &[SLOW, FAST], &with_caps([None; 3]));
         assert!(matches!(three, Err(PartitionError::LimitsMismatch { .. })));
@@ -246,32 +213,21 @@ mod tests {
     #[test]
     fn units_come_in_granules_and_one_device_gets_the_rest() {
         for partitioner in [Partitioner::Gpa, Partitioner::Npa, Partitioner::Hpopta] {
-            let how = SplitOptions {
-                partitioner,
-                granule: 16,
-                ..SplitOptions::default()
-            };
+            let how = SplitOptions { partitioner, granule: 16, ..SplitOptions::default() };
             for total in [0, 7, 16, 400, 405, 1000] {
                 let parts = split(total, &[SLOW, FAST], &how).unwrap();
                 assert_eq!(parts.units.iter().sum::<u64>(), total);
                 let rests: Vec<u64> = parts.units.iter().map(|units| units % 16).collect();
-                assert!(
-                    rests.contains(&0) && rests.contains(&(total % 16)),
-                    "{parts:?}"
-                );
-                for (points, (&units, &time_s)) in [SLOW, FAST]
-                    .iter()
-                    .zip(parts.units.iter().zip(&parts.times_s))
+                assert!(rests.contains(&0) && rests.contains(&(total % 16)), "{parts:?}");
+                for (points, (&units, &time_s)) in
+                    [SLOW, FAST].iter().zip(parts.units.iter().zip(&parts.times_s))
                 {
                     let speed = points[0].0 as f64;
                     assert!((time_s - units as f64 / speed).abs() < 1e-9 * (1.0 + time_s));
                 }
             }
         }
-        let zero = SplitOptions {
-            granule: 0,
-            ..SplitOptions::default()
-        };
+        let zero = SplitOptions { granule: 0, ..SplitOptions::default() };
         assert_eq!(split(9, &[SLOW], &zero), Err(PartitionError::ZeroGranule));
     }
 
@@ -283,10 +239,7 @@ mod tests {
         assert_eq!(refused, Err(PartitionError::Forbidden { index: 1 }));
         how.partitioner = Partitioner::Hpopta;
         let parts = split(400, &[SLOW, FAST], &how).unwrap();
-        assert!(
-            parts.units[1] != 300 && parts.max_time_s() < 10.2,
-            "{parts:?}"
-        );
+        assert!(parts.units[1] != 300 && parts.max_time_s() < 10.2, "{parts:?}");
     }
 
     #[test]

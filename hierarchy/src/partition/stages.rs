@@ -57,12 +57,7 @@ impl<'a> Stages<'a> {
         for device in &devices {
             most.push(most[most.len() - 1] + u128::from(device.threshold));
         }
-        Self {
-            active: devices.len(),
-            devices,
-            most,
-            target,
-        }
+        Self { active: devices.len(), devices, most, target }
     }
 
     /// Returns the number of devices.
@@ -73,9 +68,7 @@ impl<'a> Stages<'a> {
     /// Returns the fewest devices with thresholds that sum to at least the target, or `None` if the
     /// thresholds of all devices do not.
     pub fn fewest_by_threshold(&self) -> Option<usize> {
-        let n = self
-            .most
-            .partition_point(|&most| most < u128::from(self.target));
+        let n = self.most.partition_point(|&most| most < u128::from(self.target));
         (n < self.most.len()).then_some(n)
     }
 
@@ -92,10 +85,7 @@ impl<'a> Stages<'a> {
             .take_while(|device| u128::from(device.threshold) >= needed)
             .copied()
             .collect();
-        Self {
-            active,
-            ..Self::from_devices(useful, self.target)
-        }
+        Self { active, ..Self::from_devices(useful, self.target) }
     }
 
     /// Returns `true` if memory holds the sums of every range, as
@@ -134,9 +124,7 @@ impl<'a> Stages<'a> {
         for i in 0..self.len() {
             sums = self.add_device(i, &sums)?;
         }
-        Ok(sums
-            .fewest(self.target)
-            .filter(|&n| n as usize <= self.active))
+        Ok(sums.fewest(self.target).filter(|&n| n as usize <= self.active))
     }
 
     /// Returns choices by which at most `active` devices reach the target.
@@ -221,15 +209,9 @@ impl<'a> Stages<'a> {
     fn range_after(&self, i: usize) -> SumRange {
         let to_come = self.most[self.len().min(i + self.active)] - self.most[i];
         let target = u128::from(self.target);
-        let (lo, hi) = (
-            target.saturating_sub(to_come),
-            target.min(self.most[i.min(self.active)]),
-        );
+        let (lo, hi) = (target.saturating_sub(to_come), target.min(self.most[i.min(self.active)]));
         // Neither exceeds the target.
-        SumRange {
-            lo: lo as u64,
-            hi: hi as u64,
-        }
+        SumRange { lo: lo as u64, hi: hi as u64 }
     }
 }
 

@@ -40,10 +40,7 @@ impl Sums for Bits {
     const BITS: u128 = 1;
 
     fn empty() -> Self {
-        Self {
-            lo: 0,
-            words: vec![1],
-        }
+        Self { lo: 0, words: vec![1] }
     }
 
     fn add_device(&self, choices: &[Choice], range: SumRange) -> Result<Self, PartitionError> {
@@ -57,10 +54,7 @@ impl Sums for Bits {
         if let Some(last) = words.last_mut() {
             *last &= u64::MAX >> ((64 - len % 64) % 64);
         }
-        Ok(Self {
-            lo: range.lo,
-            words,
-        })
+        Ok(Self { lo: range.lo, words })
     }
 
     fn fewest(&self, sum: u64) -> Option<u32> {
@@ -111,10 +105,7 @@ impl Sums for Counts {
     const BITS: u128 = 32;
 
     fn empty() -> Self {
-        Self {
-            lo: 0,
-            fewest: vec![0],
-        }
+        Self { lo: 0, fewest: vec![0] }
     }
 
     fn add_device(&self, choices: &[Choice], range: SumRange) -> Result<Self, PartitionError> {
@@ -130,10 +121,7 @@ impl Sums for Counts {
                 *to = (*to).min(from + 1);
             }
         }
-        Ok(Self {
-            lo: range.lo,
-            fewest,
-        })
+        Ok(Self { lo: range.lo, fewest })
     }
 
     fn fewest(&self, sum: u64) -> Option<u32> {
@@ -200,9 +188,8 @@ mod tests {
     fn add_all<S: Sums>(devices: &[(&[u64], [u64; 2])]) -> Vec<Option<u32>> {
         let mut sums = S::empty();
         for &(sizes, [lo, hi]) in devices {
-            let choices: Vec<Choice> = (sizes.iter())
-                .map(|&size| Choice { size, time_s: 1.0 })
-                .collect();
+            let choices: Vec<Choice> =
+                (sizes.iter()).map(|&size| Choice { size, time_s: 1.0 }).collect();
             sums = (sums.add_device(&choices, SumRange { lo, hi })).expect("small");
         }
         (0..400).map(|sum| sums.fewest(sum)).collect()

@@ -66,10 +66,7 @@ impl Links {
     /// Returns the seconds until all nodes have received their traffic: those of the node that takes
     /// longest, or 0 without nodes.
     pub fn longest_s(&self, nodes: &[Traffic], element_bytes: usize) -> f64 {
-        nodes
-            .iter()
-            .map(|node| self.time_s(node, element_bytes))
-            .fold(0.0, f64::max)
+        nodes.iter().map(|node| self.time_s(node, element_bytes)).fold(0.0, f64::max)
     }
 
     /// Returns `true` if `receivers` have the same `bytes` sooner by a [tree](count_rounds()) than from
@@ -218,17 +215,11 @@ mod tests {
     use super::*;
     use crate::layout::{Rect, br};
 
-    const GIGABIT: Links = Links {
-        latency_s: 100e-6,
-        bytes_per_s: 117e6,
-    };
+    const GIGABIT: Links = Links { latency_s: 100e-6, bytes_per_s: 117e6 };
 
     #[test]
     fn messages_take_their_latencies_and_their_bytes() {
-        let traffic = Traffic {
-            elements: 1e6,
-            messages: 10.0,
-        };
+        let traffic = Traffic { elements: 1e6, messages: 10.0 };
         assert!((GIGABIT.time_s(&traffic, 8) - (8e6 / 117e6 + 1e-3)).abs() < 1e-12);
     }
 
@@ -240,14 +231,8 @@ mod tests {
 
     #[test]
     fn panels_are_sent_ahead_by_the_steps_they_travel() {
-        let far = Links {
-            latency_s: 10e-3,
-            bytes_per_s: 1e9,
-        };
-        let step = Traffic {
-            elements: 1e5,
-            messages: 2.0,
-        };
+        let far = Links { latency_s: 10e-3, bytes_per_s: 1e9 };
+        let step = Traffic { elements: 1e5, messages: 2.0 };
         // 20.8 ms on the way, 5 ms a step.
         assert_eq!(far.lookahead(&step, 8, 5e-3), 1 + 5);
         assert_eq!(far.lookahead(&step, 8, 50e-3), 1 + 2);
@@ -277,10 +262,7 @@ mod tests {
     fn a_node_alone_receives_nothing() {
         let layout = br(&[1.0], 8, 8).unwrap();
         assert_eq!(panel_traffic(&layout, 10, 1000, 10), [Traffic::default()]);
-        assert_eq!(
-            reduction_traffic(&layout, 10, &[true]),
-            [Traffic::default()]
-        );
+        assert_eq!(reduction_traffic(&layout, 10, &[true]), [Traffic::default()]);
     }
 
     #[test]
@@ -289,11 +271,7 @@ mod tests {
         let layout = br(&[1.0; 16], 64, 64).unwrap();
         let received = panel_traffic(&layout, 1, 64, 16);
         let each = 64.0 * 16.0 * 2.0 * 0.75;
-        assert!(
-            received
-                .iter()
-                .all(|node| (node.elements - each).abs() < 1e-9)
-        );
+        assert!(received.iter().all(|node| (node.elements - each).abs() < 1e-9));
     }
 
     #[test]

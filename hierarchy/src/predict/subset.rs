@@ -74,13 +74,8 @@ pub fn choose_nodes(
     links: Links,
     nodes: &[NodeRate],
 ) -> Result<Subset, LayoutError> {
-    let mut order: Vec<usize> = (0..nodes.len())
-        .filter(|&node| nodes[node].speed > 0.0)
-        .collect();
-    assert!(
-        !order.is_empty(),
-        "nodes without any speed cannot be chosen from"
-    );
+    let mut order: Vec<usize> = (0..nodes.len()).filter(|&node| nodes[node].speed > 0.0).collect();
+    assert!(!order.is_empty(), "nodes without any speed cannot be chosen from");
     let (rows, cols) = problem.c_blocks();
     let blocks = rows as f64 * cols as f64;
     let together_s = time_together(blocks, &list_terms(nodes, &order));
@@ -88,10 +83,7 @@ pub fn choose_nodes(
         let [a, b] = [a, b].map(|node| nodes[node].blocks_within(together_s));
         b.total_cmp(&a)
     });
-    let latest_s = order
-        .iter()
-        .map(|&node| nodes[node].fixed_s)
-        .fold(0.0, f64::max);
+    let latest_s = order.iter().map(|&node| nodes[node].fixed_s).fold(0.0, f64::max);
     order.retain(|&node| nodes[node].blocks_within(together_s) > 0.0);
     let mut best: Option<(&[usize], f64)> = None;
     let mut all_s = f64::INFINITY;
@@ -115,11 +107,7 @@ pub fn choose_nodes(
     let (some, wall_s) = best.unwrap_or((&order, all_s));
     let mut chosen: Vec<usize> = some.to_vec();
     chosen.sort_unstable();
-    Ok(Subset {
-        nodes: chosen,
-        wall_s,
-        all_s: all_s.max(latest_s),
-    })
+    Ok(Subset { nodes: chosen, wall_s, all_s: all_s.max(latest_s) })
 }
 
 impl NodeRate {
@@ -131,10 +119,7 @@ impl NodeRate {
 
 /// Lists the fixed cost and the speed of some nodes.
 fn list_terms(nodes: &[NodeRate], some: &[usize]) -> Vec<(f64, f64)> {
-    some.iter()
-        .map(|&node| nodes[node])
-        .map(|node| (node.fixed_s, node.speed))
-        .collect()
+    some.iter().map(|&node| nodes[node]).map(|node| (node.fixed_s, node.speed)).collect()
 }
 
 /// Returns the seconds in which nodes of these fixed costs and speeds complete the blocks together. A node
@@ -198,15 +183,9 @@ fn predict_s(
 ) -> Result<f64, LayoutError> {
     let (rows, cols) = problem.c_blocks();
     let blocks = rows as f64 * cols as f64;
-    let terms: Vec<(f64, f64)> = nodes
-        .iter()
-        .map(|node| (node.fixed_s, node.speed))
-        .collect();
+    let terms: Vec<(f64, f64)> = nodes.iter().map(|node| (node.fixed_s, node.speed)).collect();
     let together_s = time_together(blocks, &terms);
-    let areas: Vec<f64> = nodes
-        .iter()
-        .map(|node| node.blocks_within(together_s))
-        .collect();
+    let areas: Vec<f64> = nodes.iter().map(|node| node.blocks_within(together_s)).collect();
     let layout = br(&areas, rows, cols)?;
     // All nodes share the arithmetic that one misses while it handles messages.
     let messages = find_messages_s(problem, cluster, &layout, nodes);
@@ -230,29 +209,16 @@ mod tests {
     use super::*;
 
     fn to_rate(speed: f64) -> NodeRate {
-        NodeRate {
-            speed,
-            fixed_s: 0.0,
-            element_s: 0.0,
-        }
+        NodeRate { speed, fixed_s: 0.0, element_s: 0.0 }
     }
 
-    const FAST: Links = Links {
-        latency_s: 2e-6,
-        bytes_per_s: 1e10,
-    };
+    const FAST: Links = Links { latency_s: 2e-6, bytes_per_s: 1e10 };
 
-    const HIDING: Cluster = Cluster {
-        nodes: 4,
-        hidden: 1.0,
-    };
+    const HIDING: Cluster = Cluster { nodes: 4, hidden: 1.0 };
 
     /// C of `blocks × blocks` blocks.
     fn square(blocks: usize) -> Problem {
-        Problem::new(128 * blocks, 128 * blocks, 8192, 128)
-            .unwrap()
-            .with_panel(256)
-            .unwrap()
+        Problem::new(128 * blocks, 128 * blocks, 8192, 128).unwrap().with_panel(256).unwrap()
     }
 
     fn choose_fast(blocks: usize, nodes: &[NodeRate]) -> Subset {
@@ -268,11 +234,7 @@ mod tests {
 
     /// Two nodes of one block per second.
     fn twins(element_s: f64) -> [NodeRate; 2] {
-        [NodeRate {
-            speed: 1.0,
-            fixed_s: 0.0,
-            element_s,
-        }; 2]
+        [NodeRate { speed: 1.0, fixed_s: 0.0, element_s }; 2]
     }
 
     /// Lists the nodes whose bit is set.
@@ -289,10 +251,7 @@ mod tests {
     fn a_node_that_starts_too_late_is_left_out_and_no_subset_is_faster() {
         let (speeds, fixed) = ([40.0, 30.0, 90.0, 5.0, 60.0], [0.0, 10.0, 60.0, 1.0, 25.0]);
         let nodes: Vec<NodeRate> = (speeds.into_iter().zip(fixed))
-            .map(|(speed, fixed_s)| NodeRate {
-                fixed_s,
-                ..to_rate(speed)
-            })
+            .map(|(speed, fixed_s)| NodeRate { fixed_s, ..to_rate(speed) })
             .collect();
         let found = choose_fast(64, &nodes);
         // The third, the fastest by speed alone, begins when the others have finished.
@@ -333,23 +292,14 @@ mod tests {
         assert_eq!(list_counts(3), [1, 2, 3]);
         let many = list_counts(10_000);
         assert!(many.len() < 400 && many.last() == Some(&10_000));
-        assert!(
-            many.windows(2)
-                .all(|pair| pair[0] < pair[1] && pair[1] <= pair[0] * 2)
-        );
+        assert!(many.windows(2).all(|pair| pair[0] < pair[1] && pair[1] <= pair[0] * 2));
     }
 
     #[test]
     fn the_best_of_all_is_never_slower_than_the_fastest_alone() {
         for bytes_per_s in [1e4, 1e6, 1e8, 1e10] {
-            let links = Links {
-                latency_s: 1e-4,
-                bytes_per_s,
-            };
-            let cluster = Cluster {
-                hidden: 0.5,
-                ..HIDING
-            };
+            let links = Links { latency_s: 1e-4, bytes_per_s };
+            let cluster = Cluster { hidden: 0.5, ..HIDING };
             let nodes = [50.0, 40.0, 4.0, 1.0].map(to_rate);
             let found = choose_nodes(&square(64), cluster, links, &nodes).unwrap();
             assert!(found.wall_s <= 64.0 * 64.0 / 50.0 && found.wall_s <= found.all_s);

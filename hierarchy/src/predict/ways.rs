@@ -59,10 +59,8 @@ pub fn in_place(
     let (rows, cols) = problem.c_blocks();
     let predict = |layout: &Layout| predict_in_layout(problem, cluster, links, layout, nodes);
     let areas: Vec<f64> = layout.areas().iter().map(|&area| area as f64).collect();
-    let slices = [
-        slice_rows(cols, &apportion(rows, &areas))?,
-        slice_cols(rows, &apportion(cols, &areas))?,
-    ];
+    let slices =
+        [slice_rows(cols, &apportion(rows, &areas))?, slice_cols(rows, &apportion(cols, &areas))?];
     let mut ways = vec![(predict(layout), layout.clone())];
     for slices in slices {
         let mut lines = slices.areas().into_iter().zip(&areas);
@@ -85,22 +83,15 @@ fn predict_in_layout(
     nodes: &[NodeRate],
 ) -> Candidate {
     let messages = find_messages_s(problem, cluster, layout, nodes);
-    let busy = layout
-        .areas()
-        .into_iter()
-        .zip(nodes)
-        .zip(messages)
-        .filter(|((area, _), _)| *area > 0);
+    let busy =
+        layout.areas().into_iter().zip(nodes).zip(messages).filter(|((area, _), _)| *area > 0);
     let times =
         busy.map(|((area, node), messages_s)| area as f64 / node.speed + node.fixed_s + messages_s);
     let compute_s = times.fold(0.0, f64::max);
     let panel = problem.panel(cluster.nodes);
     let received = panel_traffic(layout, problem.block(), problem.k(), panel);
     let travel_s = links.longest_s(&received, problem.element().bytes());
-    Candidate {
-        way: Way::of(layout),
-        wall_s: wall_s(compute_s, travel_s, cluster.hidden),
-    }
+    Candidate { way: Way::of(layout), wall_s: wall_s(compute_s, travel_s, cluster.hidden) }
 }
 
 /// Predicts the time if k is divided in proportion to the nodes' `speeds` on all of C, in blocks of C
@@ -125,10 +116,7 @@ pub fn along_k(problem: &Problem, links: Links, held: &Layout, speeds: &[f64]) -
     let computes: Vec<bool> = shares.iter().map(|&share| share > 0).collect();
     let received = reduction_traffic(held, problem.block(), &computes);
     let travel_s = links.longest_s(&received, problem.element().bytes());
-    Candidate {
-        way: Way::K,
-        wall_s: wall_s(compute_s, travel_s, 0.0),
-    }
+    Candidate { way: Way::K, wall_s: wall_s(compute_s, travel_s, 0.0) }
 }
 
 /// Limit of the predicted time of another way, relative to the first, below which it is chosen.
@@ -142,9 +130,7 @@ const CLEARLY_FASTER: f64 = 0.97;
 /// Returns 0 if there is none.
 pub fn choose_way(ways: &[Candidate]) -> usize {
     let fastest = (0..ways.len()).min_by(|&a, &b| ways[a].wall_s.total_cmp(&ways[b].wall_s));
-    fastest
-        .filter(|&fastest| ways[fastest].wall_s < CLEARLY_FASTER * ways[0].wall_s)
-        .unwrap_or(0)
+    fastest.filter(|&fastest| ways[fastest].wall_s < CLEARLY_FASTER * ways[0].wall_s).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -153,10 +139,7 @@ mod tests {
     use crate::layout::{br, kl};
 
     /// A slow network, over which no message is hidden.
-    const SLOW: Links = Links {
-        latency_s: 1e-4,
-        bytes_per_s: 117e6,
-    };
+    const SLOW: Links = Links { latency_s: 1e-4, bytes_per_s: 117e6 };
 
     /// C of blocks of 128 elements a side.
     fn of_blocks((rows, cols): (u64, u64), k: usize) -> Problem {
@@ -168,21 +151,12 @@ mod tests {
 
     /// Lists the ways to divide C over the slow network.
     fn list_ways(problem: &Problem, layout: &Layout, speeds: &[f64]) -> Vec<(Candidate, Layout)> {
-        let cluster = Cluster {
-            nodes: speeds.len(),
-            hidden: 0.0,
-        };
+        let cluster = Cluster { nodes: speeds.len(), hidden: 0.0 };
         in_place(problem, cluster, SLOW, layout, &to_rates(speeds)).unwrap()
     }
 
     fn to_rates(speeds: &[f64]) -> Vec<NodeRate> {
-        (speeds.iter())
-            .map(|&speed| NodeRate {
-                speed,
-                fixed_s: 0.0,
-                element_s: 0.0,
-            })
-            .collect()
+        (speeds.iter()).map(|&speed| NodeRate { speed, fixed_s: 0.0, element_s: 0.0 }).collect()
     }
 
     /// Lists speeds of nodes, alike and unlike.
@@ -196,10 +170,7 @@ mod tests {
     }
 
     fn to_way(wall_s: f64) -> Candidate {
-        Candidate {
-            way: Way::M,
-            wall_s,
-        }
+        Candidate { way: Way::M, wall_s }
     }
 
     #[test]
@@ -281,10 +252,7 @@ mod tests {
         let layout = br(&speeds, 8, 8).unwrap();
         let held = br(&[1.0, 1.0], 8, 8).unwrap();
         let ways = list_ways(&problem, &layout, &speeds);
-        (
-            ways[0].0.wall_s,
-            along_k(&problem, SLOW, &held, &speeds).wall_s,
-        )
+        (ways[0].0.wall_s, along_k(&problem, SLOW, &held, &speeds).wall_s)
     }
 
     #[test]
@@ -301,10 +269,7 @@ mod tests {
     #[test]
     fn whole_blocks_of_k_make_the_slowest_node_slower() {
         let problem = of_blocks((8, 8), 3 * 128);
-        let free = Links {
-            latency_s: 0.0,
-            bytes_per_s: f64::INFINITY,
-        };
+        let free = Links { latency_s: 0.0, bytes_per_s: f64::INFINITY };
         let held = br(&[1.0, 1.0], 8, 8).unwrap();
         // Two of three blocks for one of two alike nodes.
         let found = along_k(&problem, free, &held, &[64.0, 64.0]).wall_s;
@@ -325,10 +290,7 @@ mod tests {
 
     #[test]
     fn ways_read_back() {
-        let candidate = Candidate {
-            way: Way::K,
-            wall_s: 1.5,
-        };
+        let candidate = Candidate { way: Way::K, wall_s: 1.5 };
         let json = serde_json::to_string(&candidate).unwrap();
         assert_eq!(json, r#"{"way":"k","wall_s":1.5}"#);
         assert_eq!(serde_json::from_str::<Candidate>(&json).unwrap(), candidate);

@@ -68,12 +68,7 @@ mod tests {
     #[test]
     fn the_smallest_type_of_both_is_found() {
         use ElementType::{C32, C64, F32, F64};
-        let cases = [
-            (F32, F64, F64),
-            (F32, C32, C32),
-            (F64, C32, C64),
-            (C64, F32, C64),
-        ];
+        let cases = [(F32, F64, F64), (F32, C32, C32), (F64, C32, C64), (C64, F32, C64)];
         for (one, other, both) in cases {
             assert_eq!([one.and(other), other.and(one)], [both; 2]);
             assert_eq!(one.and(one), one);

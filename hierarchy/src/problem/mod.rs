@@ -54,11 +54,7 @@ pub struct ProblemError {
 
 impl ProblemError {
     fn new(name: &'static str, value: impl ToString, reason: impl Into<String>) -> Self {
-        Self {
-            name,
-            value: value.to_string(),
-            reason: reason.into(),
-        }
+        Self { name, value: value.to_string(), reason: reason.into() }
     }
 }
 
@@ -88,10 +84,7 @@ impl Problem {
     pub fn choose_block(m: usize, n: usize, ranks: usize) -> usize {
         let count = |block: usize| m.div_ceil(block).saturating_mul(n.div_ceil(block));
         let wanted = BLOCKS_PER_RANK.saturating_mul(ranks);
-        BLOCKS
-            .into_iter()
-            .find(|&block| count(block) >= wanted)
-            .unwrap_or(BLOCKS[BLOCKS.len() - 1])
+        BLOCKS.into_iter().find(|&block| count(block) >= wanted).unwrap_or(BLOCKS[BLOCKS.len() - 1])
     }
 
     /// Makes a multiplication of the given shape, in blocks of any size or the [usual](Self::choose_block) one. Any dimension may be zero.
@@ -157,10 +150,7 @@ impl Problem {
     /// # Errors
     /// [`ProblemError`] when `panel` is zero.
     pub fn with_panel(self, panel: usize) -> Result<Self, ProblemError> {
-        let problem = Self {
-            panel: Some(panel),
-            ..self
-        };
+        let problem = Self { panel: Some(panel), ..self };
         problem.check()?;
         Ok(problem)
     }
@@ -175,10 +165,7 @@ impl Problem {
     /// parts.
     #[must_use]
     pub fn in_parts(self) -> Self {
-        Self {
-            in_parts: true,
-            ..self
-        }
+        Self { in_parts: true, ..self }
     }
 
     /// Returns `true` if A and B may be held in parts of k.
@@ -242,9 +229,7 @@ impl Problem {
         let best = (NARROWNESS * self.k as f64 * compute_s / travel_s).sqrt();
         // 0/0 is not a number, which the cast makes 0.
         let width = (best as usize).clamp(NARROW_KERNEL, WIDEST_PANEL);
-        self.panel
-            .unwrap_or(self.whole_blocks(width))
-            .min(self.k.max(1))
+        self.panel.unwrap_or(self.whole_blocks(width)).min(self.k.max(1))
     }
 
     /// Returns the time of an update of this width, relative to that of its arithmetic in a wide one.
@@ -269,19 +254,14 @@ impl Problem {
     /// its speed.
     pub fn kernel_width(&self, steps: usize, ranks: usize) -> usize {
         let affordable = self.k / steps.max(1);
-        self.whole_blocks(affordable.max(NARROW_KERNEL))
-            .min(self.panel(ranks))
+        self.whole_blocks(affordable.max(NARROW_KERNEL)).min(self.panel(ranks))
     }
 
     /// Returns the width, in elements, of the whole blocks within `width`; at least one block. The
     /// [usual](Self::choose_block) blocks count as 128. So problems of all sizes have panels of few widths, and
     /// stored times of one size serve the others.
     fn whole_blocks(&self, width: usize) -> usize {
-        let block = if BLOCKS.contains(&self.block) {
-            BLOCKS[0]
-        } else {
-            self.block
-        };
+        let block = if BLOCKS.contains(&self.block) { BLOCKS[0] } else { self.block };
         (width / block).max(1) * block
     }
 
@@ -364,11 +344,7 @@ mod tests {
             (usize::MAX, usize::MAX, 7, 128),
             (64, 64, usize::MAX, 32),
         ] {
-            assert_eq!(
-                Problem::choose_block(m, n, ranks),
-                block,
-                "{m}×{n} on {ranks}"
-            );
+            assert_eq!(Problem::choose_block(m, n, ranks), block, "{m}×{n} on {ranks}");
         }
     }
 

@@ -43,10 +43,7 @@ mod tests {
         for name in ["auto", "c", "k"] {
             let choice: Split = name.parse().unwrap();
             let json = serde_json::to_string(&choice).unwrap();
-            assert_eq!(
-                (choice.to_string(), json),
-                (name.to_owned(), format!("\"{name}\""))
-            );
+            assert_eq!((choice.to_string(), json), (name.to_owned(), format!("\"{name}\"")));
         }
         let refused = "m".parse::<Split>().unwrap_err();
         assert_eq!(refused, "unknown split `m`: use auto, c or k");

@@ -26,10 +26,8 @@ impl Learner {
         total: u64,
         parts: &[LoopPart],
     ) -> Result<Self, AdaptiveError> {
-        let functions: Vec<Vec<(u64, f64)>> = parts
-            .iter()
-            .filter_map(|part| part.function.clone())
-            .collect();
+        let functions: Vec<Vec<(u64, f64)>> =
+            parts.iter().filter_map(|part| part.function.clone()).collect();
         let tuning = Tuning {
             granule: config.granule,
             growth: config.growth,
@@ -106,13 +104,9 @@ impl Learner {
         let most = units.iter().sum::<u64>() / (2 * units.len() as u64);
         let mut next = units.to_vec();
         let mut wanted = 0;
-        let givable: u64 = units
-            .iter()
-            .map(|units| count_givable(*units, granule))
-            .sum();
-        let mut idle: Vec<usize> = (0..units.len())
-            .filter(|&part| units[part] <= granule)
-            .collect();
+        let givable: u64 = units.iter().map(|units| count_givable(*units, granule)).sum();
+        let mut idle: Vec<usize> =
+            (0..units.len()).filter(|&part| units[part] <= granule).collect();
         idle.sort_by_key(|&part| sizes[part].is_some());
         for part in idle {
             let size = sizes[part].unwrap_or(0).min(most);

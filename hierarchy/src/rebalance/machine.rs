@@ -123,15 +123,10 @@ impl Rebalance {
             self.learner.skip_sweep();
             return Ok(());
         }
-        let busy = self
-            .units
-            .iter()
-            .zip(times_s)
-            .filter(|&(&units, _)| units > 0);
+        let busy = self.units.iter().zip(times_s).filter(|&(&units, _)| units > 0);
         self.last_s = busy.map(|(_, &t_s)| t_s).fold(0.0, f64::max);
         let drifts = self.learner.drifts().len();
-        self.learner
-            .observe(self.report.sweeps, &self.units, times_s)?;
+        self.learner.observe(self.report.sweeps, &self.units, times_s)?;
         if self.learner.drifts().len() > drifts {
             // The times of all divisions are those of other speeds.
             self.best = None;
@@ -199,9 +194,7 @@ impl Rebalance {
             trial_steps: (self.config.warm_up + JUDGED_AFTER) as f64,
         };
         let way_back = self.propose_way_back(&mover);
-        let change = self
-            .learner
-            .consider_change(stakes, &mut |asked| mover.place(asked))?;
+        let change = self.learner.consider_change(stakes, &mut |asked| mover.place(asked))?;
         let net_s = |change: &LoopChange| change.saving_s - change.cost_s;
         let most_s = way_back.as_ref().map_or(0.0, net_s);
         let better = change.filter(|change| change.saving_s - change.cost_s > most_s);
@@ -276,17 +269,14 @@ impl Rebalance {
     /// Returns a division in which idle parts get units again, if it is time.
     fn propose_retry(&self) -> Option<Vec<u64>> {
         let config = &self.config;
-        let after = config
-            .retry_after
-            .saturating_mul(1 << self.retries.min(DOUBLINGS));
+        let after = config.retry_after.saturating_mul(1 << self.retries.min(DOUBLINGS));
         let is_due = after > 0 && self.in_division >= after && self.count_left() > after;
         is_due.then(|| self.find_retry()).flatten()
     }
 
     fn find_retry(&self) -> Option<Vec<u64>> {
         let granule = self.config.granule;
-        self.learner
-            .propose_retry(&self.units, granule, self.last_s, &self.parts)
+        self.learner.propose_retry(&self.units, granule, self.last_s, &self.parts)
     }
 
     /// Takes the seconds that the last move took, on the rank that needed longest.
@@ -316,11 +306,7 @@ impl Rebalance {
             return self.config.window;
         }
         let usual = self.config.window.max(self.config.cooldown);
-        if self.find_better().is_some() {
-            JUDGED_AFTER.min(usual)
-        } else {
-            usual
-        }
+        if self.find_better().is_some() { JUDGED_AFTER.min(usual) } else { usual }
     }
 
     /// Returns the fastest division seen if the current one is clearly slower: a part may have come to the end of its memory.
@@ -337,11 +323,6 @@ impl Rebalance {
 
 /// Returns `true` for a part without units, and for a time that can be learnt from.
 fn is_usable(units: u64, t_s: f64) -> bool {
-    let point = Point {
-        d: units,
-        t_s,
-        reps: 1,
-        ci_s: 0.0,
-    };
+    let point = Point { d: units, t_s, reps: 1, ci_s: 0.0 };
     units == 0 || point.check().is_ok()
 }

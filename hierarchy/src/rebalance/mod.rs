@@ -153,11 +153,7 @@ pub struct LoopPart {
 impl Default for LoopPart {
     /// No limit, no function, and the same weight as other parts.
     fn default() -> Self {
-        Self {
-            max_local: None,
-            weight: 1.0,
-            function: None,
-        }
+        Self { max_local: None, weight: 1.0, function: None }
     }
 }
 

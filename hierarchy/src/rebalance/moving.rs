@@ -36,10 +36,7 @@ pub fn list_ranges(units: &[u64]) -> Vec<Range<u64>> {
 pub fn count_moved(from: &[u64], to: &[u64]) -> (u64, u64) {
     let (mut moved, mut busiest) = (0, 0);
     for (from, to) in list_ranges(from).into_iter().zip(list_ranges(to)) {
-        let kept = to
-            .end
-            .min(from.end)
-            .saturating_sub(to.start.max(from.start));
+        let kept = to.end.min(from.end).saturating_sub(to.start.max(from.start));
         let (sent, received) = (from.end - from.start - kept, to.end - to.start - kept);
         moved += received;
         busiest = busiest.max(sent + received);
@@ -114,11 +111,7 @@ impl MovingCost {
             return price(0.0, ut / uu);
         }
         let unit_s = (ut - u * fixed_s) / uu;
-        if unit_s > 0.0 {
-            price(fixed_s, unit_s)
-        } else {
-            price(t / n, 0.0)
-        }
+        if unit_s > 0.0 { price(fixed_s, unit_s) } else { price(t / n, 0.0) }
     }
 }
 
@@ -136,10 +129,7 @@ impl Mover {
     pub fn place(&self, asked: &[u64]) -> LaidOut {
         let units = self.limit_move(asked);
         let (_, busiest) = count_moved(&self.now, &units);
-        LaidOut {
-            units,
-            cost_s: self.price.of_units(busiest),
-        }
+        LaidOut { units, cost_s: self.price.of_units(busiest) }
     }
 
     fn limit_move(&self, asked: &[u64]) -> Vec<u64> {
@@ -149,18 +139,10 @@ impl Mover {
         let (mut low, mut high) = (0.0, 1.0);
         for _ in 0..HALVINGS {
             let middle = f64::midpoint(low, high);
-            if self.is_within(&self.go_part(asked, middle)) {
-                low = middle
-            } else {
-                high = middle
-            }
+            if self.is_within(&self.go_part(asked, middle)) { low = middle } else { high = middle }
         }
         let units = self.go_part(asked, low);
-        if self.is_within(&units) {
-            units
-        } else {
-            self.now.clone()
-        }
+        if self.is_within(&units) { units } else { self.now.clone() }
     }
 
     fn is_within(&self, units: &[u64]) -> bool {
@@ -175,12 +157,7 @@ impl Mover {
                 (part * now.abs_diff(asked) as f64) as u64 / self.granule * self.granule
             })
             .collect();
-        let gives: Vec<bool> = self
-            .now
-            .iter()
-            .zip(asked)
-            .map(|(now, asked)| now > asked)
-            .collect();
+        let gives: Vec<bool> = self.now.iter().zip(asked).map(|(now, asked)| now > asked).collect();
         let [given, taken] = [true, false].map(|is_giver| sum_of(&steps, &gives, is_giver));
         let excess = given.abs_diff(taken);
         shorten_steps(&mut steps, &gives, given > taken, excess);
@@ -191,21 +168,12 @@ impl Mover {
 }
 
 fn sum_of(steps: &[u64], gives: &[bool], is_giver: bool) -> u64 {
-    steps
-        .iter()
-        .zip(gives)
-        .filter(|&(_, &gives)| gives == is_giver)
-        .map(|(step, _)| step)
-        .sum()
+    steps.iter().zip(gives).filter(|&(_, &gives)| gives == is_giver).map(|(step, _)| step).sum()
 }
 
 /// Shortens the steps of one side by `excess` units in sum.
 fn shorten_steps(steps: &mut [u64], gives: &[bool], is_giver: bool, mut excess: u64) {
-    for (step, _) in steps
-        .iter_mut()
-        .zip(gives)
-        .filter(|&(_, &gives)| gives == is_giver)
-    {
+    for (step, _) in steps.iter_mut().zip(gives).filter(|&(_, &gives)| gives == is_giver) {
         let less = excess.min(*step);
         *step -= less;
         excess -= less;
@@ -229,10 +197,7 @@ mod tests {
             now: vec![30, 30, 30],
             granule: 5,
             most: 10.0,
-            price: MovePrice {
-                fixed_s: 0.0,
-                unit_s: 2.0,
-            },
+            price: MovePrice { fixed_s: 0.0, unit_s: 2.0 },
         };
         let LaidOut { units, cost_s } = mover.place(&[40, 45, 5]);
         assert_eq!(units.iter().sum::<u64>(), 90);
@@ -255,30 +220,20 @@ mod tests {
     #[test]
     fn the_cost_is_learnt_from_moves() {
         assert_eq!(learn_cost(&[]).estimate(None, 0.1).of_units(3), 3.0);
-        assert_eq!(
-            learn_cost(&[]).estimate(Some(0.1), 9.0).of_units(3),
-            0.1 * 3.0
-        );
+        assert_eq!(learn_cost(&[]).estimate(Some(0.1), 9.0).of_units(3), 0.1 * 3.0);
         assert_eq!(learn_cost(&[(5, 1.0)]).estimate(None, 1.0).of_units(0), 0.0);
         let cost = learn_cost(&[(50, 5.0)]);
         assert!((cost.estimate(None, 100.0).of_units(50) - 5.0).abs() < 0.1);
         let cost = learn_cost(&[(10, 1.2), (100, 3.0), (1000, 21.0)]);
         let MovePrice { fixed_s, unit_s } = cost.estimate(None, 1.0);
         assert!((fixed_s - 1.0).abs() < 0.02 && (unit_s - 0.02).abs() < 4e-4);
-        assert!(
-            learn_cost(&[(10, 0.0)])
-                .estimate(None, 1.0)
-                .of_units(10)
-                .is_finite()
-        );
+        assert!(learn_cost(&[(10, 0.0)]).estimate(None, 1.0).of_units(10).is_finite());
     }
 
     /// A small move took 20 times as long as expected, and a large one was then expected to take 20 times as long too.
     #[test]
     fn a_small_move_that_took_long_does_not_make_large_ones_dear() {
-        let large_s = learn_cost(&[(57, 0.4)])
-            .estimate(Some(3.5e-4), 1.0)
-            .of_units(1000);
+        let large_s = learn_cost(&[(57, 0.4)]).estimate(Some(3.5e-4), 1.0).of_units(1000);
         assert!((0.7..0.8).contains(&large_s), "{large_s}");
         // A price that the program gives is corrected by the moves.
         let dear = learn_cost(&[(57, 0.02), (800, 0.25)]).estimate(Some(1.0), 1.0);

@@ -27,10 +27,7 @@ pub(super) struct SeenDivision {
 
 impl SeenDivision {
     pub fn new(units: Vec<u64>) -> Self {
-        Self {
-            units,
-            ..Self::default()
-        }
+        Self { units, ..Self::default() }
     }
 
     /// Takes the seconds of a sweep.

@@ -62,10 +62,7 @@ mod tests {
     fn a_full_part_leaves_its_share_to_the_others() {
         let limits = [Some(10), None, Some(40)];
         assert_eq!(divide_within(120, 1, &[1.0; 3], &limits), [10, 70, 40]);
-        assert_eq!(
-            divide_within(90, 1, &[3.0, 2.0, 1.0], &limits),
-            [10, 54, 26]
-        );
+        assert_eq!(divide_within(90, 1, &[3.0, 2.0, 1.0], &limits), [10, 54, 26]);
         assert_eq!(divide_within(95, 10, &[1.0; 3], &limits), [10, 45, 40]);
         let weightless = divide_within(60, 1, &[0.0, 0.0, 1.0], &limits);
         assert_eq!(weightless, [10, 10, 40]);

@@ -78,12 +78,7 @@ impl SizeLevel {
 
     /// Makes the level of an earlier mean of `count` times.
     pub fn of_mean(d: u64, mean: f64, count: f64, doubt: f64) -> Self {
-        Self {
-            mean,
-            count,
-            doubt,
-            ..Self::unknown(d, 0)
-        }
+        Self { mean, count, doubt, ..Self::unknown(d, 0) }
     }
 
     /// Takes the logarithm of a time, and returns its deviation from the times before. More than `cut` standard deviations
@@ -113,12 +108,7 @@ impl SizeLevel {
             self.count += 1.0;
             self.mean += (log_s - self.mean) / self.count;
         }
-        Deviation {
-            d: self.d,
-            log_s,
-            residual,
-            off,
-        }
+        Deviation { d: self.d, log_s, residual, off }
     }
 }
 
@@ -150,10 +140,7 @@ pub(crate) struct Shift {
 impl Watch {
     /// Begins to watch by these numbers.
     pub fn new(rule: DriftRule) -> Self {
-        Self {
-            rule,
-            ..Self::default()
-        }
+        Self { rule, ..Self::default() }
     }
 
     /// Takes a deviation. Returns a shift if the times have been off for long enough, and starts afresh.
@@ -194,16 +181,9 @@ impl Suspicion {
     fn find_shift(&self, is_repeated: bool) -> Shift {
         let last = self.deviations.last().filter(|_| is_repeated);
         let middle = last.map_or_else(|| find_residual(&self.deviations), |last| last.residual);
-        let before = self
-            .deviations
-            .iter()
-            .take_while(|x| x.residual / middle < 0.5)
-            .count();
+        let before = self.deviations.iter().take_while(|x| x.residual / middle < 0.5).count();
         let deviations = self.deviations[before..].to_vec();
-        Shift {
-            log_factor: find_residual(&deviations),
-            deviations,
-        }
+        Shift { log_factor: find_residual(&deviations), deviations }
     }
 }
 
@@ -236,10 +216,7 @@ mod tests {
         let mut times = [0.01, -0.01].repeat(10);
         times[7] = 7.0;
         let (level, shift) = observe_all(&times);
-        assert!(
-            level.mean.abs() < 0.01 && level.count == 19.0 && shift.is_none(),
-            "{level:?}"
-        );
+        assert!(level.mean.abs() < 0.01 && level.count == 19.0 && shift.is_none(), "{level:?}");
     }
 
     #[test]
@@ -251,10 +228,7 @@ mod tests {
             let (_, shift) = observe_all(&times);
             let (at, shift) = shift.expect("a shift");
             assert_eq!(at, last, "{factor}");
-            assert!(
-                (shift.log_factor.exp() / factor - 1.0).abs() < 0.1,
-                "{shift:?}"
-            );
+            assert!((shift.log_factor.exp() / factor - 1.0).abs() < 0.1, "{shift:?}");
         }
     }
 
@@ -262,16 +236,9 @@ mod tests {
     fn noise_before_a_large_change_is_no_part_of_it() {
         let mut watch = Watch::default();
         let deviations = [0.03, 0.04, 0.05, 0.06].into_iter().map(|x| (x, 2.0));
-        let shifts = deviations
-            .chain([(2.1, 70.0), (2.1, 70.0)])
-            .filter_map(|(residual, off)| {
-                watch.observe(Deviation {
-                    d: 10,
-                    log_s: residual,
-                    residual,
-                    off,
-                })
-            });
+        let shifts = deviations.chain([(2.1, 70.0), (2.1, 70.0)]).filter_map(|(residual, off)| {
+            watch.observe(Deviation { d: 10, log_s: residual, residual, off })
+        });
         let shifts: Vec<Shift> = shifts.collect();
         assert_eq!(shifts.len(), 1);
         assert_eq!((shifts[0].log_factor, shifts[0].deviations.len()), (2.1, 2));
@@ -291,9 +258,7 @@ mod tests {
         let times: Vec<f64> = (0..20_000)
             .map(|_| {
                 let draws = (0..12).map(|_| {
-                    state = state
-                        .wrapping_mul(6_364_136_223_846_793_005)
-                        .wrapping_add(1);
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                     (state >> 11) as f64 / (1_u64 << 53) as f64
                 });
                 0.06 * (draws.sum::<f64>() - 6.0)

@@ -24,18 +24,10 @@ const POINTS: u32 = 32;
 /// Returns `E[max_i t_i] = low + ∫ (1 - Π_i P(t_i ≤ t)) dt` from `low` on, a time that the longest one
 /// exceeds almost surely. Without times it is 0.
 pub(crate) fn expect_longest(times: &[Sample]) -> f64 {
-    let low_s = times
-        .iter()
-        .map(|t| t.seconds - REACH * t.error_s)
-        .fold(0.0, f64::max);
-    let late: Vec<&Sample> = times
-        .iter()
-        .filter(|t| t.seconds + REACH * t.error_s > low_s)
-        .collect();
-    let high_s = late
-        .iter()
-        .map(|t| t.seconds + REACH * t.error_s)
-        .fold(low_s, f64::max);
+    let low_s = times.iter().map(|t| t.seconds - REACH * t.error_s).fold(0.0, f64::max);
+    let late: Vec<&Sample> =
+        times.iter().filter(|t| t.seconds + REACH * t.error_s > low_s).collect();
+    let high_s = late.iter().map(|t| t.seconds + REACH * t.error_s).fold(low_s, f64::max);
     let width_s = (high_s - low_s) / f64::from(POINTS);
     if width_s <= 0.0 {
         return low_s;
@@ -63,18 +55,10 @@ fn probability_all_within(times: &[&Sample], t_s: f64) -> f64 {
 
 /// Returns the standard normal distribution function, to 1e-7 (Abramowitz and Stegun, 26.2.17).
 fn probability_within(z: f64) -> f64 {
-    const FACTORS: [f64; 5] = [
-        0.319_381_530,
-        -0.356_563_782,
-        1.781_477_937,
-        -1.821_255_978,
-        1.330_274_429,
-    ];
+    const FACTORS: [f64; 5] =
+        [0.319_381_530, -0.356_563_782, 1.781_477_937, -1.821_255_978, 1.330_274_429];
     let x = 1.0 / (1.0 + 0.231_641_9 * z.abs());
-    let sum = FACTORS
-        .iter()
-        .rev()
-        .fold(0.0, |sum, factor| (sum + factor) * x);
+    let sum = FACTORS.iter().rev().fold(0.0, |sum, factor| (sum + factor) * x);
     let tail = sum * density(z);
     if z > 0.0 { 1.0 - tail } else { tail }
 }
@@ -99,10 +83,7 @@ mod tests {
             (vec![one; 10], 1.5388),
             (vec![one, sure], 0.3989),
         ] {
-            assert!(
-                (expect_longest(&times) - 5.0 - above_s).abs() < 0.01,
-                "{times:?}"
-            );
+            assert!((expect_longest(&times) - 5.0 - above_s).abs() < 0.01, "{times:?}");
         }
         assert_eq!(expect_longest(&[sure, sure]), 5.0);
         assert_eq!(expect_longest(&[]), 0.0);
@@ -118,10 +99,7 @@ mod tests {
 
     #[test]
     fn a_time_far_below_the_longest_does_not_count() {
-        let times = [
-            Sample::predicted(7, 5.0, 0.1),
-            Sample::predicted(7, 1.0, 0.1),
-        ];
+        let times = [Sample::predicted(7, 5.0, 0.1), Sample::predicted(7, 1.0, 0.1)];
         assert!((expect_longest(&times) - 5.0).abs() < 1e-3);
     }
 }

@@ -23,12 +23,7 @@ pub struct LogTime {
 impl LogTime {
     /// Makes the logarithm of a measured time.
     pub fn measured(d: f64, log_s: f64, variance: f64) -> Self {
-        Self {
-            d,
-            log_s,
-            variance,
-            quality: Quality::Measured,
-        }
+        Self { d, log_s, variance, quality: Quality::Measured }
     }
 
     /// Makes the logarithm of a point's time. The interval of a few repetitions is wider than their error by Student's t. A
@@ -42,11 +37,7 @@ impl LogTime {
             } else {
                 doubt
             },
-            quality: if point.reps > 0 {
-                Quality::Measured
-            } else {
-                Quality::AtLeast
-            },
+            quality: if point.reps > 0 { Quality::Measured } else { Quality::AtLeast },
         }
     }
 
@@ -121,19 +112,11 @@ pub(crate) fn find_common(d: f64, times: &[LogTime]) -> LogTime {
     let weights: f64 = times.iter().map(|x| 1.0 / x.variance).sum();
     let squares: f64 = times.iter().map(|x| x.variance.powi(-2)).sum();
     let mean = times.iter().map(|x| x.log_s / x.variance).sum::<f64>() / weights;
-    let excess: f64 = times
-        .iter()
-        .map(|x| (x.log_s - mean).powi(2) / x.variance)
-        .sum();
+    let excess: f64 = times.iter().map(|x| (x.log_s - mean).powi(2) / x.variance).sum();
     let freedom = times.len() as f64 - 1.0;
     let expected = freedom + (2.0 * freedom).sqrt();
     let spread = ((excess - expected) / (weights - squares / weights)).max(0.0);
-    LogTime {
-        d,
-        log_s: mean,
-        variance: spread + 1.0 / weights,
-        quality: Quality::Predicted,
-    }
+    LogTime { d, log_s: mean, variance: spread + 1.0 / weights, quality: Quality::Predicted }
 }
 
 #[cfg(test)]
@@ -142,10 +125,8 @@ mod tests {
     use crate::times::Sample;
 
     fn average(logs: &[f64]) -> LogTime {
-        let times: Vec<LogTime> = logs
-            .iter()
-            .map(|&log_s| LogTime::measured(1.0, log_s, 1e-4))
-            .collect();
+        let times: Vec<LogTime> =
+            logs.iter().map(|&log_s| LogTime::measured(1.0, log_s, 1e-4)).collect();
         find_common(1.0, &times)
     }
 
@@ -154,11 +135,7 @@ mod tests {
         let alike = average(&[0.01, -0.01, 0.0, 0.012]);
         assert!((alike.log_s - 0.003).abs() < 1e-9 && alike.variance < 3e-5);
         let unlike = average(&[0.0, 1.0, 2.0]);
-        assert!(
-            (unlike.variance.sqrt() - 1.0).abs() < 0.1,
-            "{}",
-            unlike.variance
-        );
+        assert!((unlike.variance.sqrt() - 1.0).abs() < 0.1, "{}", unlike.variance);
     }
 
     #[test]
@@ -179,9 +156,6 @@ mod tests {
             .map(|(d, log_s)| LogTime::measured(d, log_s, 1e-4))
             .to_vec();
         drop_outrun(&mut times, 4.0);
-        assert_eq!(
-            times.iter().map(|time| time.d).collect::<Vec<_>>(),
-            [2.0, 3.0]
-        );
+        assert_eq!(times.iter().map(|time| time.d).collect::<Vec<_>>(), [2.0, 3.0]);
     }
 }

@@ -74,11 +74,8 @@ impl Measurement {
     #[must_use]
     pub fn to_series(&self) -> Option<Series> {
         let at_least = self.sample.is_bound();
-        let mut seconds = if at_least {
-            vec![self.sample.seconds]
-        } else {
-            self.repetitions_s.clone()
-        };
+        let mut seconds =
+            if at_least { vec![self.sample.seconds] } else { self.repetitions_s.clone() };
         seconds.retain(|&time_s| time_s > 0.0);
         (self.sample.units > 0 && !seconds.is_empty()).then_some(Series {
             units: self.sample.units,

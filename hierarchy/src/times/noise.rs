@@ -49,15 +49,8 @@ impl Pool {
 impl Noise {
     /// Makes the first guess.
     pub fn new(rule: NoiseRule) -> Self {
-        let guess = |variance| Pool {
-            sum: rule.guessed * variance,
-            count: rule.guessed,
-        };
-        Self {
-            within: guess(rule.within),
-            between: guess(rule.between),
-            rule,
-        }
+        let guess = |variance| Pool { sum: rule.guessed * variance, count: rule.guessed };
+        Self { within: guess(rule.within), between: guess(rule.between), rule }
     }
 
     /// Returns the variance of one measurement in a known burst.

@@ -144,15 +144,9 @@ mod tests {
         let five = RunningMean::of(&[2.0, 4.0, 4.0, 4.0, 6.0]);
         assert_eq!((five.mean, five.count), (4.0, 5));
         assert_close(five.deviation(), 2.0_f64.sqrt());
-        assert_close(
-            five.half_width(0.95),
-            2.776_445 * 2.0_f64.sqrt() / 5.0_f64.sqrt(),
-        );
+        assert_close(five.half_width(0.95), 2.776_445 * 2.0_f64.sqrt() / 5.0_f64.sqrt());
         let ten = RunningMean::of(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0]);
-        assert_close(
-            ten.half_width(0.99),
-            3.249_836 * (82.5_f64 / 9.0).sqrt() / 10.0_f64.sqrt(),
-        );
+        assert_close(ten.half_width(0.99), 3.249_836 * (82.5_f64 / 9.0).sqrt() / 10.0_f64.sqrt());
     }
 
     #[test]
@@ -188,9 +182,7 @@ mod tests {
     /// Quantiles of the normal distribution, which no sample follows better.
     fn quantiles(n: u32) -> Vec<f64> {
         let normal = Normal::new(2.0, 0.1).unwrap();
-        (0..n)
-            .map(|i| normal.inverse_cdf((f64::from(i) + 0.5) / f64::from(n)))
-            .collect()
+        (0..n).map(|i| normal.inverse_cdf((f64::from(i) + 0.5) / f64::from(n))).collect()
     }
 
     #[test]

@@ -46,44 +46,23 @@ impl Sample {
     /// Makes the sample of a mean of `reps` measured times with a standard error of `error_s`, without
     /// further cost.
     pub fn measured(units: u64, seconds: f64, reps: u32, error_s: f64) -> Self {
-        Self {
-            units,
-            seconds,
-            reps,
-            error_s,
-            cost_s: 0.0,
-            quality: Quality::Measured,
-        }
+        Self { units, seconds, reps, error_s, cost_s: 0.0, quality: Quality::Measured }
     }
 
     /// Makes the sample of a prediction with a standard error of `error_s`.
     pub fn predicted(units: u64, seconds: f64, error_s: f64) -> Self {
-        Self {
-            units,
-            seconds,
-            error_s,
-            ..Self::default()
-        }
+        Self { units, seconds, error_s, ..Self::default() }
     }
 
     /// Makes the sample of a measurement that was given up after these seconds.
     pub fn at_least(units: u64, seconds: f64) -> Self {
-        Self {
-            units,
-            seconds,
-            quality: Quality::AtLeast,
-            ..Self::default()
-        }
+        Self { units, seconds, quality: Quality::AtLeast, ..Self::default() }
     }
 
     /// Marks the time as disturbed if something else had the device's cores for a good part of it.
     #[must_use]
     pub fn disturbed_if(self, is_disturbed: bool) -> Self {
-        let quality = if is_disturbed {
-            Quality::Disturbed
-        } else {
-            self.quality
-        };
+        let quality = if is_disturbed { Quality::Disturbed } else { self.quality };
         Self { quality, ..self }
     }
 
@@ -104,10 +83,7 @@ impl Sample {
     #[must_use]
     pub fn plus_known(self, more_s: f64) -> Self {
         let more_s = if self.seconds > 0.0 { more_s } else { 0.0 };
-        Self {
-            seconds: self.seconds + more_s,
-            ..self
-        }
+        Self { seconds: self.seconds + more_s, ..self }
     }
 
     /// Returns `true` if the time is a lower bound.
@@ -127,11 +103,7 @@ impl Sample {
 
     /// Returns the sample of one repetition as numbers of a message: units, seconds, and 1 if it was disturbed.
     pub fn to_numbers(&self) -> [f64; 3] {
-        [
-            self.units as f64,
-            self.seconds,
-            f64::from(u8::from(self.is_disturbed())),
-        ]
+        [self.units as f64, self.seconds, f64::from(u8::from(self.is_disturbed()))]
     }
 
     /// Reads the numbers of [`to_numbers`](Self::to_numbers).
@@ -177,24 +149,13 @@ impl Sample {
 
     /// Returns the prediction that this sample leads to if a kernel run takes `seconds`.
     pub(crate) fn predict(self, seconds: f64) -> Self {
-        Self {
-            quality: Quality::Predicted,
-            ..self.scale_to(seconds)
-        }
+        Self { quality: Quality::Predicted, ..self.scale_to(seconds) }
     }
 
     /// Returns the same measurement for a kernel time of `seconds`.
     pub(crate) fn scale_to(self, seconds: f64) -> Self {
-        let slower = if self.seconds > 0.0 {
-            seconds / self.seconds
-        } else {
-            1.0
-        };
-        Self {
-            seconds,
-            cost_s: self.cost_s * slower,
-            ..self
-        }
+        let slower = if self.seconds > 0.0 { seconds / self.seconds } else { 1.0 };
+        Self { seconds, cost_s: self.cost_s * slower, ..self }
     }
 
     /// Returns the point of a model. Its interval is the one of 95 %.
@@ -272,11 +233,7 @@ mod tests {
         assert_eq!(merged.merge(&predicted), merged);
         assert_eq!(predicted.merge(&predicted), predicted);
         let [low, high] = [2.0, 4.0].map(|t_s| Sample::at_least(7, t_s));
-        for (a, b, merged) in [
-            (low, high, high),
-            (predicted, low, low),
-            (high, merged, merged),
-        ] {
+        for (a, b, merged) in [(low, high, high), (predicted, low, low), (high, merged, merged)] {
             assert_eq!((a.merge(&b), b.merge(&a)), (merged, merged));
         }
     }

@@ -19,11 +19,7 @@ pub struct Series {
 impl Series {
     /// Makes the series of measured times.
     pub fn measured(units: u64, seconds: Vec<f64>) -> Self {
-        Self {
-            units,
-            seconds,
-            at_least: false,
-        }
+        Self { units, seconds, at_least: false }
     }
 
     /// Adds a measured time to the series of its size, or a new series for it. The sizes ascend.
@@ -46,9 +42,6 @@ mod tests {
             Series::add_time(&mut all, units, seconds);
         }
         let expected = [(5, vec![2.0]), (7, vec![1.0, 3.0])];
-        assert_eq!(
-            all,
-            expected.map(|(units, seconds)| Series::measured(units, seconds))
-        );
+        assert_eq!(all, expected.map(|(units, seconds)| Series::measured(units, seconds)));
     }
 }

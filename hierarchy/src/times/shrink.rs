@@ -21,11 +21,8 @@ use super::{Sample, pool_errors};
 /// Kiefer and Wolfowitz, 1956 (the likeliest distribution); Jiang and Zhang, "General maximum likelihood
 /// empirical Bayes estimation of normal means", Annals of Statistics 37(4), 2009.
 pub fn shrink_alike(samples: &[Sample], drift: f64) -> Vec<Sample> {
-    let (parts, noisy): (Vec<usize>, Vec<&Sample>) = samples
-        .iter()
-        .enumerate()
-        .filter(|(_, sample)| sample.has_error())
-        .unzip();
+    let (parts, noisy): (Vec<usize>, Vec<&Sample>) =
+        samples.iter().enumerate().filter(|(_, sample)| sample.has_error()).unzip();
     let times_s: Vec<f64> = noisy.iter().map(|sample| sample.seconds).collect();
     let errors_s: Vec<f64> = noisy.iter().map(|sample| sample.error_s).collect();
     let logs: Vec<f64> = times_s.iter().map(|t_s| t_s.ln()).collect();
@@ -52,11 +49,7 @@ fn shrink_numbers(measured: &[f64], error: f64) -> Vec<f64> {
         return measured.to_vec();
     }
     let points = ((high - low) / error * POINTS).ceil() as usize + 1;
-    let mut prior = Prior {
-        low,
-        error,
-        weights: vec![1.0; points],
-    };
+    let mut prior = Prior { low, error, weights: vec![1.0; points] };
     for _ in 0..ROUNDS {
         let mut weights = vec![0.0; points];
         for &number in measured {
@@ -66,10 +59,7 @@ fn shrink_numbers(measured: &[f64], error: f64) -> Vec<f64> {
         }
         prior.weights = weights;
     }
-    measured
-        .iter()
-        .map(|&number| prior.expect(number))
-        .collect()
+    measured.iter().map(|&number| prior.expect(number)).collect()
 }
 
 /// Points of the grid in one standard error.
@@ -111,10 +101,7 @@ impl Prior {
     }
 
     fn expect(&self, number: f64) -> f64 {
-        self.chances(number)
-            .into_iter()
-            .map(|(point, chance)| chance * self.value(point))
-            .sum()
+        self.chances(number).into_iter().map(|(point, chance)| chance * self.value(point)).sum()
     }
 }
 
@@ -130,10 +117,7 @@ mod tests {
     }
 
     fn shrunk_times(found: &[Sample]) -> Vec<f64> {
-        shrink_alike(found, DRIFT)
-            .iter()
-            .map(|time| time.seconds)
-            .collect()
+        shrink_alike(found, DRIFT).iter().map(|time| time.seconds).collect()
     }
 
     #[test]
@@ -155,21 +139,14 @@ mod tests {
 
     #[test]
     fn times_of_unknown_error_stay_as_measured() {
-        let found = [
-            thrice(1.0, 0.1),
-            Sample::at_least(7, 1.01),
-            thrice(1.02, 0.0),
-        ];
+        let found = [thrice(1.0, 0.1), Sample::at_least(7, 1.01), thrice(1.02, 0.0)];
         assert_eq!(shrink_alike(&found, DRIFT), found);
         let once = [1.0, 1.1].map(|t_s| Sample::measured(7, t_s, 1, t_s));
         assert_eq!(shrink_alike(&once, DRIFT), once);
         assert!(shrink_alike(&[], DRIFT).is_empty());
         let many = [1.0, 1.01, 1.02].map(|t_s| thrice(t_s, 0.05));
         // Repetitions of its beginning do not make a time of a floor.
-        let floor = Sample {
-            quality: Quality::AtLeast,
-            ..thrice(1.015, 0.05)
-        };
+        let floor = Sample { quality: Quality::AtLeast, ..thrice(1.015, 0.05) };
         let found = shrink_alike(&[many[0], floor, many[1], many[2]], DRIFT);
         let alone = shrink_alike(&many, DRIFT);
         assert_eq!(found, [alone[0], floor, alone[1], alone[2]]);

@@ -39,14 +39,7 @@ mod tests {
 
     #[test]
     fn the_range_of_noise_grows_with_the_number_of_times() {
-        for (n, range) in [
-            (0, 0.0),
-            (1, 0.0),
-            (2, 1.13),
-            (4, 2.06),
-            (16, 3.53),
-            (90, 4.97),
-        ] {
+        for (n, range) in [(0, 0.0), (1, 0.0), (2, 1.13), (4, 2.06), (16, 3.53), (90, 4.97)] {
             let found = expected_range(n);
             assert!((found - range).abs() < 0.06, "{n}: {found}");
         }

@@ -43,15 +43,8 @@ pub fn balance_by_npa(epsilon: f64) -> Result<Vec<NpaIteration>, Box<dyn std::er
             add_points(&mut models, &units, &times_s)?;
             Some(divide_rows(&models)?)
         };
-        let after = next
-            .as_ref()
-            .map(|solution| solution.partition.units.clone());
-        history.push(NpaIteration {
-            units,
-            times_s,
-            imbalance,
-            next,
-        });
+        let after = next.as_ref().map(|solution| solution.partition.units.clone());
+        history.push(NpaIteration { units, times_s, imbalance, next });
         match after {
             Some(after) => units = after,
             None => break,
@@ -61,29 +54,18 @@ pub fn balance_by_npa(epsilon: f64) -> Result<Vec<NpaIteration>, Box<dyn std::er
 }
 
 fn measure_times(units: &[u64]) -> Vec<f64> {
-    units
-        .iter()
-        .enumerate()
-        .map(|(machine, &rows)| time_s(machine, ROWS, rows))
-        .collect()
+    units.iter().enumerate().map(|(machine, &rows)| time_s(machine, ROWS, rows)).collect()
 }
 
 fn add_points(models: &mut [AkimaFpm], units: &[u64], times_s: &[f64]) -> Result<(), ModelError> {
     for ((model, &d), &t_s) in models.iter_mut().zip(units).zip(times_s) {
-        model.add(Point {
-            d,
-            t_s,
-            reps: 3,
-            ci_s: 0.0,
-        })?;
+        model.add(Point { d, t_s, reps: 3, ci_s: 0.0 })?;
     }
     Ok(())
 }
 
 fn divide_rows(models: &[AkimaFpm]) -> Result<NpaSolution, PartitionError> {
-    let models: Vec<&dyn SpeedModel> = models
-        .iter()
-        .map(|model| model as &dyn SpeedModel)
-        .collect();
+    let models: Vec<&dyn SpeedModel> =
+        models.iter().map(|model| model as &dyn SpeedModel).collect();
     npa(&models, ROWS)
 }

@@ -36,10 +36,7 @@ struct BalancedNode {
 }
 
 fn make_node(devices: &[CliffDevice]) -> BalancedNode {
-    BalancedNode {
-        devices: devices.to_vec(),
-        known: None,
-    }
+    BalancedNode { devices: devices.to_vec(), known: None }
 }
 
 fn observe(d: u64, t_s: f64) -> Sample {
@@ -49,9 +46,7 @@ fn observe(d: u64, t_s: f64) -> Sample {
 /// Returns a reproducible factor within ±`amplitude`, another for each `seed`.
 fn next_noise(seed: &mut u64, amplitude: f64) -> f64 {
     // The multiplier and increment of Knuth's MMIX generator.
-    *seed = seed
-        .wrapping_mul(6_364_136_223_846_793_005)
-        .wrapping_add(1_442_695_040_888_963_407);
+    *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     1.0 + amplitude * ((*seed >> 11) as f64 / (1_u64 << 52) as f64 - 1.0)
 }
 
@@ -62,13 +57,11 @@ fn run_dpa(dpa: &mut Dpa, mut time_s: impl FnMut(usize, u64) -> f64) -> Balanced
             BalanceStep::Measure(units) => {
                 let times: Vec<_> = (0..)
                     .zip(&units)
-                    .map(|(i, &d)| {
-                        if d == 0 {
-                            Sample::default()
-                        } else {
-                            observe(d, time_s(i, d))
-                        }
-                    })
+                    .map(
+                        |(i, &d)| {
+                            if d == 0 { Sample::default() } else { observe(d, time_s(i, d)) }
+                        },
+                    )
                     .collect();
                 dpa.observe(&times).unwrap();
             }
@@ -78,13 +71,7 @@ fn run_dpa(dpa: &mut Dpa, mut time_s: impl FnMut(usize, u64) -> f64) -> Balanced
 
 fn run_idpa(config: BalanceConfig, node: &BalancedNode, extent: Extent) -> DeviceBalance {
     let (rows, columns) = (extent.rows * BLOCK, extent.cols * BLOCK);
-    let mut idpa = Idpa::new(
-        config,
-        node.devices.len(),
-        rows,
-        columns,
-        node.known.as_ref(),
-    );
+    let mut idpa = Idpa::new(config, node.devices.len(), rows, columns, node.known.as_ref());
     loop {
         match idpa.step() {
             BalanceStep::Done(balance) => return balance,
@@ -157,25 +144,13 @@ fn bisect(mut low: f64, mut high: f64, holds: impl Fn(f64) -> bool) -> f64 {
 }
 
 fn make_cpu(peak: f64) -> CliffDevice {
-    CliffDevice {
-        peak,
-        half: 1.0,
-        memory: 1e6,
-    }
+    CliffDevice { peak, half: 1.0, memory: 1e6 }
 }
 
 /// Makes four nodes, the last with a CPU and a GPU that is fast on much and slow on little work.
 fn small_cluster() -> Vec<BalancedNode> {
-    let gpu = CliffDevice {
-        peak: 4000.0,
-        half: 400.0,
-        memory: 1e6,
-    };
-    let little_memory = CliffDevice {
-        peak: 800.0,
-        half: 1.0,
-        memory: 3000.0,
-    };
+    let gpu = CliffDevice { peak: 4000.0, half: 400.0, memory: 1e6 };
+    let little_memory = CliffDevice { peak: 800.0, half: 1.0, memory: 3000.0 };
     vec![
         make_node(&[make_cpu(200.0)]),
         make_node(&[make_cpu(400.0)]),
@@ -189,11 +164,7 @@ fn four_nodes_one_with_two_devices_converge() {
     for start in [BalanceStart::Even, BalanceStart::FirstPoints] {
         // A line between the speeds on both sides of a cliff lies above a time that grows linearly
         // beyond it: each iteration comes closer, from one side.
-        let config = BalanceConfig {
-            start,
-            max_iterations: 20,
-            ..BalanceConfig::default()
-        };
+        let config = BalanceConfig { start, max_iterations: 20, ..BalanceConfig::default() };
         let mut nodes = small_cluster();
         let balance = run_inpa(config, &mut nodes, 400, 400, || 1.0);
         assert!(
@@ -204,17 +175,10 @@ fn four_nodes_one_with_two_devices_converge() {
         let areas = balance.layout.areas();
         assert_eq!(areas.iter().sum::<u64>(), 400 * 400);
         // The third node is the fastest CPU, and gets the least, because more would not fit its memory.
-        assert!(
-            areas[2] < areas[0] && areas[0] < areas[1] && areas[1] < areas[3],
-            "{areas:?}"
-        );
+        assert!(areas[2] < areas[0] && areas[0] < areas[1] && areas[1] < areas[3], "{areas:?}");
         // The returned layout is the one that was measured to take these times.
-        let last = balance
-            .outcome
-            .history
-            .iter()
-            .find(|iteration| iteration.units == areas)
-            .unwrap();
+        let last =
+            balance.outcome.history.iter().find(|iteration| iteration.units == areas).unwrap();
         assert_eq!(last.times_s, balance.outcome.times_s);
     }
 }
@@ -224,30 +188,19 @@ fn a_thousand_nodes_converge() {
     let mut nodes: Vec<BalancedNode> = [(100.0, 1.0), (150.0, 2.0), (300.0, 5.0), (2000.0, 200.0)]
         .iter()
         .cycle()
-        .map(|&(peak, half)| CliffDevice {
-            peak,
-            half,
-            memory: 1e7,
-        })
+        .map(|&(peak, half)| CliffDevice { peak, half, memory: 1e7 })
         .take(1000)
         .map(|d| make_node(&[d]))
         .collect();
     let balance = run_inpa(BalanceConfig::default(), &mut nodes, 8000, 8000, || 1.0);
-    assert!(
-        balance.outcome.converged,
-        "{:?} {}",
-        balance.outcome.why, balance.outcome.imbalance
-    );
+    assert!(balance.outcome.converged, "{:?} {}", balance.outcome.why, balance.outcome.imbalance);
 }
 
 #[test]
 fn every_strategy_ends_with_a_layout_on_every_shape() {
     for &strategy in How::VARIANTS {
         for (rows, cols) in [(0, 0), (0, 7), (1, 1), (1, 3), (5, 1), (2, 2), (30, 40)] {
-            let config = BalanceConfig {
-                strategy,
-                ..BalanceConfig::default()
-            };
+            let config = BalanceConfig { strategy, ..BalanceConfig::default() };
             let balance = run_inpa(config, &mut small_cluster(), rows, cols, || 1.0);
             let checked = Layout::new(rows, cols, balance.layout.rects().to_vec());
             assert_eq!(checked.as_ref(), Ok(&balance.layout));
@@ -270,10 +223,7 @@ fn a_single_block_goes_to_the_fastest_node() {
 
 #[test]
 fn single_cpm_predicts_the_times_of_the_whole_blocks_it_lays_out() {
-    let config = BalanceConfig {
-        strategy: How::SingleCpm,
-        ..BalanceConfig::default()
-    };
+    let config = BalanceConfig { strategy: How::SingleCpm, ..BalanceConfig::default() };
     let speeds = [1.0, 2.0, 5.0];
     let mut inpa = Inpa::new(config, 3, 10, 10);
     let BalanceStep::Measure(extents) = inpa.step() else {
@@ -284,19 +234,10 @@ fn single_cpm_predicts_the_times_of_the_whole_blocks_it_lays_out() {
         .zip(speeds)
         .map(|(extent, speed)| observe(extent.area(), extent.area() as f64 / speed));
     inpa.observe(&times.collect::<Vec<_>>()).unwrap();
-    let BalanceStep::Done(balance) = inpa.step() else {
-        panic!("one measurement is enough")
-    };
-    assert_eq!(
-        (balance.outcome.why, balance.outcome.converged),
-        (EndReason::Predicted, false)
-    );
-    for ((area, speed), t_s) in balance
-        .layout
-        .areas()
-        .iter()
-        .zip(speeds)
-        .zip(balance.outcome.times_s)
+    let BalanceStep::Done(balance) = inpa.step() else { panic!("one measurement is enough") };
+    assert_eq!((balance.outcome.why, balance.outcome.converged), (EndReason::Predicted, false));
+    for ((area, speed), t_s) in
+        balance.layout.areas().iter().zip(speeds).zip(balance.outcome.times_s)
     {
         assert!((t_s - *area as f64 / speed).abs() < 1e-9);
     }
@@ -304,30 +245,15 @@ fn single_cpm_predicts_the_times_of_the_whole_blocks_it_lays_out() {
 
 #[test]
 fn idpa_measures_one_device_once_and_no_columns_not_at_all() {
-    let lone = make_node(&[CliffDevice {
-        peak: 100.0,
-        half: 1.0,
-        memory: 1e6,
-    }]);
+    let lone = make_node(&[CliffDevice { peak: 100.0, half: 1.0, memory: 1e6 }]);
     let balance = run_idpa(BalanceConfig::default(), &lone, Extent { rows: 3, cols: 5 });
-    assert_eq!(
-        (balance.slices, balance.iterations, balance.converged),
-        (vec![320], 1, true)
-    );
-    assert_eq!(
-        (balance.time_s, balance.reps),
-        (lone.devices[0].time_s(15.0), 3)
-    );
+    assert_eq!((balance.slices, balance.iterations, balance.converged), (vec![320], 1, true));
+    assert_eq!((balance.time_s, balance.reps), (lone.devices[0].time_s(15.0), 3));
 
     let known = DeviceModels::from_speeds(&[3.0, 1.0]);
     let idle = Idpa::new(BalanceConfig::default(), 2, 64, 0, Some(&known));
-    let BalanceStep::Done(balance) = idle.step() else {
-        panic!("there is nothing to measure")
-    };
-    assert_eq!(
-        (balance.slices, balance.time_s, balance.why),
-        (vec![0, 0], 0.0, EndReason::NoWork)
-    );
+    let BalanceStep::Done(balance) = idle.step() else { panic!("there is nothing to measure") };
+    assert_eq!((balance.slices, balance.time_s, balance.why), (vec![0, 0], 0.0, EndReason::NoWork));
     assert_eq!(balance.models, known);
 }
 
@@ -339,16 +265,10 @@ fn idpa_starts_from_known_speeds() {
     assert_eq!(with.step(), BalanceStep::Measure(vec![66, 201, 133]));
     let without = Idpa::new(BalanceConfig::default(), 3, 64, 400, None);
     assert_eq!(without.step(), BalanceStep::Measure(vec![8, 8, 8]));
-    let as_in_the_paper = BalanceConfig {
-        start: BalanceStart::Even,
-        ..BalanceConfig::default()
-    };
+    let as_in_the_paper = BalanceConfig { start: BalanceStart::Even, ..BalanceConfig::default() };
     let without = Idpa::new(as_in_the_paper, 3, 64, 400, None);
     assert_eq!(without.step(), BalanceStep::Measure(vec![1, 1, 1]));
-    let config = BalanceConfig {
-        strategy: How::MultiCpm,
-        ..BalanceConfig::default()
-    };
+    let config = BalanceConfig { strategy: How::MultiCpm, ..BalanceConfig::default() };
     let constant = Idpa::new(config, 3, 64, 400, None);
     assert_eq!(constant.step(), BalanceStep::Measure(vec![134, 133, 133]));
 }
@@ -359,15 +279,10 @@ fn slices_measured_again_are_known_better() {
     let mut idpa = Idpa::new(BalanceConfig::default(), 2, 1, 100, Some(&known));
     let first = [75, 25].map(|d| Sample::measured(d, 1.0, 3, 0.1));
     idpa.observe(&first).unwrap();
-    let BalanceStep::Done(balance) = idpa.step() else {
-        panic!("equal times are balanced")
-    };
+    let BalanceStep::Done(balance) = idpa.step() else { panic!("equal times are balanced") };
     let again = [(75, 2.0), (25, 1.0)].map(|(d, t_s)| Sample::measured(d, t_s, 1, 0.1));
     let balance = balance.refine_times(&again);
-    assert_eq!(
-        (balance.time_s, balance.reps, balance.imbalance),
-        (1.25, 4, 0.25)
-    );
+    assert_eq!((balance.time_s, balance.reps, balance.imbalance), (1.25, 4, 0.25));
     // The next sub-matrix starts from the new speeds.
     assert_eq!(balance.models.speeds, [75.0 / 1.25, 25.0]);
 }
@@ -421,37 +336,20 @@ fn an_idle_part_comes_back_if_it_is_worth_it() {
     let mut dpa = Dpa::new(BalanceConfig::default(), 3, 60);
     for part in 0..3 {
         let t_s = late_bloomer_s(part, 1);
-        dpa.seed(
-            part,
-            Point {
-                d: 1,
-                t_s,
-                reps: 3,
-                ci_s: 0.0,
-            },
-        )
-        .unwrap();
+        dpa.seed(part, Point { d: 1, t_s, reps: 3, ci_s: 0.0 }).unwrap();
     }
     dpa.start_from_points().unwrap();
     let balanced = run_dpa(&mut dpa, late_bloomer_s);
-    assert!(
-        balanced.units[2] > balanced.units[0] + balanced.units[1],
-        "{balanced:?}"
-    );
+    assert!(balanced.units[2] > balanced.units[0] + balanced.units[1], "{balanced:?}");
 }
 
 #[test]
 fn a_part_that_was_never_measured_is_tried() {
     // Three units, four parts: the even division leaves out the fastest.
     for strategy in [How::MultiCpm, How::Fpm] {
-        let config = BalanceConfig {
-            strategy,
-            ..BalanceConfig::default()
-        };
+        let config = BalanceConfig { strategy, ..BalanceConfig::default() };
         let speeds = [1.0, 1.5, 2.0, 100.0];
-        let balanced = run_dpa(&mut Dpa::new(config, 4, 3), |part, d| {
-            d as f64 / speeds[part]
-        });
+        let balanced = run_dpa(&mut Dpa::new(config, 4, 3), |part, d| d as f64 / speeds[part]);
         assert_eq!(balanced.units, [0, 0, 0, 3], "{strategy}");
     }
 }
@@ -459,18 +357,11 @@ fn a_part_that_was_never_measured_is_tried() {
 #[test]
 fn balancing_ends_when_it_cannot_pay_for_itself() {
     let speeds = [100.0, 300.0];
-    for (steps, why) in [
-        (1, EndReason::NotWorthIt),
-        (1000, EndReason::Balanced),
-        (0, EndReason::Balanced),
-    ] {
-        let config = BalanceConfig {
-            steps,
-            ..BalanceConfig::default()
-        };
-        let balanced = run_dpa(&mut Dpa::new(config, 2, 400), |part, d| {
-            d as f64 / speeds[part]
-        });
+    for (steps, why) in
+        [(1, EndReason::NotWorthIt), (1000, EndReason::Balanced), (0, EndReason::Balanced)]
+    {
+        let config = BalanceConfig { steps, ..BalanceConfig::default() };
+        let balanced = run_dpa(&mut Dpa::new(config, 2, 400), |part, d| d as f64 / speeds[part]);
         assert_eq!(balanced.why, why, "{steps} steps");
     }
 }
@@ -478,20 +369,11 @@ fn balancing_ends_when_it_cannot_pay_for_itself() {
 #[test]
 fn the_best_division_is_returned_not_the_last() {
     // The second division is worse than the first, and the last one permitted.
-    let config = BalanceConfig {
-        max_iterations: 2,
-        ..BalanceConfig::default()
-    };
+    let config = BalanceConfig { max_iterations: 2, ..BalanceConfig::default() };
     let mut times = [[1.0, 2.0], [9.0, 1.0]].into_iter().flatten();
     let balanced = run_dpa(&mut Dpa::new(config, 2, 100), |_, _| times.next().unwrap());
-    assert_eq!(
-        (balanced.why, balanced.measured),
-        (EndReason::IterationLimit, Some(0))
-    );
-    assert_eq!(
-        (balanced.units, balanced.times_s),
-        (vec![50, 50], vec![1.0, 2.0])
-    );
+    assert_eq!((balanced.why, balanced.measured), (EndReason::IterationLimit, Some(0)));
+    assert_eq!((balanced.units, balanced.times_s), (vec![50, 50], vec![1.0, 2.0]));
     assert_eq!((balanced.iterations, balanced.converged), (2, false));
 }
 
@@ -502,10 +384,7 @@ fn unusable_times_are_refused_and_the_request_stands() {
     let good = observe(5, 1.0);
     for t_s in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         let error = dpa.observe(&[good, observe(5, t_s)]).unwrap_err();
-        assert!(
-            matches!(error, BalanceError::InvalidTime { index: 1, .. }),
-            "{error}"
-        );
+        assert!(matches!(error, BalanceError::InvalidTime { index: 1, .. }), "{error}");
     }
     let error = dpa.observe(&[good]).unwrap_err();
     assert_eq!(error, BalanceError::WrongLength { wanted: 2, got: 1 });
@@ -554,12 +433,7 @@ proptest! {
 #[test]
 fn every_fit_partitioner_and_layout_comes_near_the_best() {
     let best_s = find_ideal_s(&small_cluster(), 400.0 * 400.0);
-    for fit in [
-        Fit::PiecewiseSpeed,
-        Fit::PiecewiseTime,
-        Fit::Akima,
-        Fit::RawPiecewise,
-    ] {
+    for fit in [Fit::PiecewiseSpeed, Fit::PiecewiseTime, Fit::Akima, Fit::RawPiecewise] {
         for &partitioner in Partitioner::VARIANTS {
             for &layout in Method::VARIANTS {
                 let config = BalanceConfig {
@@ -606,9 +480,6 @@ fn noise_without_bounds_calls_no_division_balanced() {
                 }
             }
         };
-        assert!(
-            !balanced.converged || balanced.imbalance < 0.2,
-            "{seed}: {balanced:?}"
-        );
+        assert!(!balanced.converged || balanced.imbalance < 0.2, "{seed}: {balanced:?}");
     }
 }

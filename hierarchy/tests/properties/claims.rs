@@ -19,11 +19,7 @@ fn largest(times: &[f64]) -> f64 {
 }
 
 fn rows_of(balanced: &Balanced, machine: usize) -> Vec<u64> {
-    balanced
-        .history
-        .iter()
-        .map(|measured| measured.units[machine])
-        .collect()
+    balanced.history.iter().map(|measured| measured.units[machine]).collect()
 }
 
 /// Clarke's thesis, figure 2.4 (a, c).
@@ -31,10 +27,7 @@ fn rows_of(balanced: &Balanced, machine: usize) -> Vec<u64> {
 fn in_memory_constant_and_functional_models_settle_alike() {
     for strategy in [Strategy::MultiCpm, Strategy::Fpm] {
         let balanced = balance(strategy, 8_000).unwrap();
-        assert!(
-            balanced.converged && balanced.iterations == 2,
-            "{balanced:?}"
-        );
+        assert!(balanced.converged && balanced.iterations == 2, "{balanced:?}");
     }
 }
 
@@ -46,10 +39,7 @@ fn across_the_edge_of_memory_constant_models_oscillate() {
     assert_eq!(balanced.why, EndReason::NothingNew);
     // It does not get better with time...
     let imbalances: Vec<f64> = balanced.history.iter().map(|i| i.imbalance).collect();
-    assert!(
-        imbalances.len() >= 4 && imbalances.iter().all(|&i| i > 1.0),
-        "{imbalances:?}"
-    );
+    assert!(imbalances.len() >= 4 && imbalances.iter().all(|&i| i > 1.0), "{imbalances:?}");
     assert!(imbalances.last() > imbalances.first(), "{imbalances:?}");
     // ... for the two small machines get few rows, then too many, and again.
     for machine in [0, 1] {
@@ -66,16 +56,10 @@ fn across_the_edge_of_memory_constant_models_oscillate() {
 #[test]
 fn across_the_edge_of_memory_functional_models_settle() {
     let balanced = balance(Strategy::Fpm, 11_000).unwrap();
-    assert!(
-        balanced.converged && balanced.iterations <= 9,
-        "{balanced:?}"
-    );
+    assert!(balanced.converged && balanced.iterations <= 9, "{balanced:?}");
     for (&rows, (memory_mb, _)) in balanced.units.iter().zip(MACHINES).take(2) {
         let needed_mb = (rows * 11_000) as f64 * 8e-6 + 20.0;
-        assert!(
-            (0.95..1.1).contains(&(needed_mb / memory_mb)),
-            "{needed_mb} MB"
-        );
+        assert!((0.95..1.1).contains(&(needed_mb / memory_mb)), "{needed_mb} MB");
     }
     // Even the best division of the constant models is a quarter slower.
     let constant = balance(Strategy::MultiCpm, 11_000).unwrap();
@@ -88,11 +72,7 @@ fn splines_and_the_numerical_algorithm_settle_within_seven_iterations() {
     let history = akima_npa::balance_by_npa(0.1).unwrap();
     let (last, before) = history.split_last().unwrap();
     assert!(last.imbalance <= 0.1 && last.next.is_none());
-    assert!(
-        (5..=7).contains(&history.len()),
-        "{} iterations",
-        history.len()
-    );
+    assert!((5..=7).contains(&history.len()), "{} iterations", history.len());
     for iteration in before {
         assert_eq!(iteration.units.iter().sum::<u64>(), akima_npa::ROWS);
         let next = iteration.next.as_ref().unwrap();
@@ -107,15 +87,8 @@ fn splines_and_the_numerical_algorithm_settle_within_seven_iterations() {
 fn an_application_balances_itself_as_it_runs() {
     use dynamic_load_balancing::{DISTURBED, ROWS, run_sweeps};
     let sweeps = run_sweeps(DISTURBED + 8).unwrap();
-    let apart: Vec<f64> = sweeps
-        .iter()
-        .map(|sweep| imbalance(&sweep.times_s))
-        .collect();
-    assert!(
-        sweeps
-            .iter()
-            .all(|sweep| sweep.rows.iter().sum::<u64>() == ROWS)
-    );
+    let apart: Vec<f64> = sweeps.iter().map(|sweep| imbalance(&sweep.times_s)).collect();
+    assert!(sweeps.iter().all(|sweep| sweep.rows.iter().sum::<u64>() == ROWS));
     assert!(apart[0] > 3.0, "{}", apart[0]);
     assert!(apart[DISTURBED - 1] <= 0.05, "{}", apart[DISTURBED - 1]);
     assert!(apart[DISTURBED] > 1.0, "{}", apart[DISTURBED]);
@@ -126,12 +99,7 @@ fn an_application_balances_itself_as_it_runs() {
 #[test]
 fn cuts_beat_columns() {
     let [columns, cuts] = layout_bounds::measure_ratios(40_000).unwrap();
-    assert!(
-        cuts.mean <= columns.mean,
-        "{} > {}",
-        cuts.mean,
-        columns.mean
-    );
+    assert!(cuts.mean <= columns.mean, "{} > {}", cuts.mean, columns.mean);
     assert!(cuts.mean <= 1.031, "{}", cuts.mean);
     assert!(cuts.worst <= columns.worst, "{}", cuts.worst);
 }

@@ -25,12 +25,7 @@ fn time_s(part: usize, units: u64) -> f64 {
 }
 
 fn balance(strategy: Strategy, start: BalanceStart, n: usize) -> Balanced {
-    let config = BalanceConfig {
-        strategy,
-        start,
-        epsilon: 0.1,
-        ..BalanceConfig::default()
-    };
+    let config = BalanceConfig { strategy, start, epsilon: 0.1, ..BalanceConfig::default() };
     let mut dpa = Dpa::new(config, n, TOTAL);
     if start == BalanceStart::FirstPoints {
         for part in 0..n {
@@ -65,18 +60,11 @@ fn on_a_cliff_multiple_constant_models_oscillate_and_functional_models_converge(
         let cpm = balance(Strategy::MultiCpm, BalanceStart::Even, n);
         assert!(!cpm.converged && cpm.imbalance > 0.1, "{cpm:?}");
         assert!(cpm.iterations <= 10);
-        let fast: Vec<u64> = cpm
-            .history
-            .iter()
-            .map(|iteration| iteration.units[0])
-            .collect();
+        let fast: Vec<u64> = cpm.history.iter().map(|iteration| iteration.units[0]).collect();
         let swings = fast.windows(2).map(|pair| pair[1].abs_diff(pair[0]));
         // Back and forth across the cliff, in one step or in several.
         assert!(swings.max() > Some(TOTAL / 4), "{fast:?}");
-        assert!(
-            fast.windows(3).any(|f| (f[0] < f[1]) != (f[1] < f[2])),
-            "{fast:?}"
-        );
+        assert!(fast.windows(3).any(|f| (f[0] < f[1]) != (f[1] < f[2])), "{fast:?}");
 
         for start in [BalanceStart::Even, BalanceStart::FirstPoints] {
             let fpm = balance(Strategy::Fpm, start, n);
@@ -94,15 +82,6 @@ fn on_a_cliff_multiple_constant_models_oscillate_and_functional_models_converge(
 fn a_single_constant_model_runs_over_the_cliff() {
     let single = balance(Strategy::SingleCpm, BalanceStart::Even, 2);
     assert_eq!((single.why, single.iterations), (EndReason::Predicted, 1));
-    let real: Vec<f64> = single
-        .units
-        .iter()
-        .enumerate()
-        .map(|(i, &d)| time_s(i, d))
-        .collect();
-    assert!(
-        real[0] > 5.0 * single.times_s[0],
-        "predicted {:?}, real {real:?}",
-        single.times_s
-    );
+    let real: Vec<f64> = single.units.iter().enumerate().map(|(i, &d)| time_s(i, d)).collect();
+    assert!(real[0] > 5.0 * single.times_s[0], "predicted {:?}, real {real:?}", single.times_s);
 }

@@ -54,10 +54,7 @@ fn a_division_that_takes_too_long_is_left_behind() {
 /// Balances two devices whose measurements cost `runs` kernel runs a repetition, and `ends_s` in addition.
 /// 500 units take 5 s and 1.25 s; balanced, each device takes 2 s.
 fn end_with_costs(runs: f64, ends_s: f64) -> (EndReason, u32) {
-    let config = BalanceConfig {
-        steps: 10,
-        ..BalanceConfig::default()
-    };
+    let config = BalanceConfig { steps: 10, ..BalanceConfig::default() };
     let mut dpa = Dpa::new(config, 2, 1000);
     let balanced = run_dpa(&mut dpa, |i, d| {
         let t_s = d as f64 / [100.0, 400.0][i];
@@ -139,11 +136,7 @@ fn if_the_optimum_need_not_be_balanced_a_balanced_division_is_no_end() {
         }
     }
     let balanced = run_dpa(&mut dpa, |i, d| {
-        if d == 0 {
-            Sample::default()
-        } else {
-            Sample::measured(d, dip_s(i, d), 3, 0.0)
-        }
+        if d == 0 { Sample::default() } else { Sample::measured(d, dip_s(i, d), 3, 0.0) }
     });
     assert_eq!(balanced.history[0].imbalance, 0.0);
     assert_eq!(balanced.units, [50, 10]);

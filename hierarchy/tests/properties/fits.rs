@@ -12,12 +12,7 @@ use strum::VariantArray as _;
 fn any_point() -> impl Strategy<Value = Point> {
     (1..500_u64, -6.0..3.0_f64, 0..9_u32, 0.0..1.0_f64).prop_map(|(d, log_t, reps, ci)| {
         let t_s = 10_f64.powf(log_t);
-        Point {
-            d,
-            t_s,
-            reps,
-            ci_s: ci * t_s,
-        }
+        Point { d, t_s, reps, ci_s: ci * t_s }
     })
 }
 
@@ -26,31 +21,20 @@ fn points(n: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Point>> {
 }
 
 fn once(d: u64, t_s: f64) -> Point {
-    Point {
-        d,
-        t_s,
-        reps: 1,
-        ci_s: 0.0,
-    }
+    Point { d, t_s, reps: 1, ci_s: 0.0 }
 }
 
 /// Every measured size once.
 fn single_points() -> impl Strategy<Value = Vec<Point>> {
     prop::collection::btree_map(1..500_u64, -3.0..3.0_f64, 1..20).prop_map(|points| {
-        (points.into_iter())
-            .map(|(d, log_t)| once(d, 10_f64.powf(log_t)))
-            .collect()
+        (points.into_iter()).map(|(d, log_t)| once(d, 10_f64.powf(log_t))).collect()
     })
 }
 
 fn list_corners(points: &[Point]) -> Vec<f64> {
     let mut corners: Vec<f64> = points.iter().map(|point| point.d as f64).collect();
     corners.extend(
-        PiecewiseFpm::from_points(points.to_vec())
-            .unwrap()
-            .knots()
-            .iter()
-            .map(|knot| knot.d),
+        PiecewiseFpm::from_points(points.to_vec()).unwrap().knots().iter().map(|knot| knot.d),
     );
     corners
 }
@@ -76,11 +60,7 @@ fn chord(corners: &[(f64, f64)], i: isize) -> f64 {
 fn akima_slope(corners: &[(f64, f64)], i: usize) -> f64 {
     let [m0, m1, m2, m3] = [-2, -1, 0, 1].map(|offset| chord(corners, i as isize + offset));
     let (w1, w2) = ((m3 - m2).abs(), (m1 - m0).abs());
-    if w1 + w2 == 0.0 {
-        m1.midpoint(m2)
-    } else {
-        (w1 * m1 + w2 * m2) / (w1 + w2)
-    }
+    if w1 + w2 == 0.0 { m1.midpoint(m2) } else { (w1 * m1 + w2 * m2) / (w1 + w2) }
 }
 
 /// Akima's spline of these corners at `d`.
@@ -130,12 +110,7 @@ fn noisy_device() -> impl Strategy<Value = Vec<Point>> {
                     let true_s = d as f64 / admissible_speed(d, a, c, peak);
                     // Half-widths are relative to the measured time: those of times too short are wider.
                     let ci_s = noise * scale * true_s;
-                    Point {
-                        d,
-                        t_s: true_s + error * ci_s * (1.0 - noise),
-                        reps: 5,
-                        ci_s,
-                    }
+                    Point { d, t_s: true_s + error * ci_s * (1.0 - noise), reps: 5, ci_s }
                 })
                 .collect()
         })
@@ -421,13 +396,7 @@ fn raw_models_are_the_polyline_through_all_points() {
     let points = vec![once(10, 1.0), once(20, 4.0), once(30, 2.0)];
     let model = PiecewiseFpm::from_points(points.clone()).unwrap();
     assert_eq!(model.raw(), &Polyline::from_points(&points).unwrap());
-    assert_eq!(
-        model.raw().knots()[1],
-        Knot {
-            d: 20.0,
-            speed: 5.0
-        }
-    );
+    assert_eq!(model.raw().knots()[1], Knot { d: 20.0, speed: 5.0 });
     assert_eq!(model.raw().speed(25.0), 10.0);
     assert_eq!(model.raw().time_s(20.0), 4.0);
 }

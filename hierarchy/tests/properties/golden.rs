@@ -45,11 +45,7 @@ struct Nodes {
 }
 
 const CLUSTERS: [Nodes; 4] = [
-    Nodes {
-        name: "4 alike",
-        count: 4,
-        time: |_, blocks| 2e-6 * blocks,
-    },
+    Nodes { name: "4 alike", count: 4, time: |_, blocks| 2e-6 * blocks },
     Nodes {
         name: "1 : 2 : 4 : 8",
         count: 4,
@@ -87,10 +83,7 @@ fn plan(
     hidden: f64,
     config: BalanceConfig,
 ) -> (Decision, [usize; 4]) {
-    let cluster = Cluster {
-        nodes: nodes.count,
-        hidden,
-    };
+    let cluster = Cluster { nodes: nodes.count, hidden };
     let mut planner = Planner::new(problem, cluster, config, PANEL).unwrap();
     let mut asked = [0; 4];
     loop {
@@ -145,10 +138,7 @@ fn plans_are_those_that_are_kept() {
                             .and_then(|problem| problem.with_split(split).with_panel(PANEL))
                             .unwrap();
                         let hidden = if network == "memory" { 0.0 } else { 0.9 };
-                        let links = Links {
-                            latency_s,
-                            bytes_per_s,
-                        };
+                        let links = Links { latency_s, bytes_per_s };
                         let (decision, asked) = plan(nodes, links, problem, hidden, config);
                         lines.push(json!({
                             "nodes": nodes.name,
@@ -231,10 +221,7 @@ fn runs_that_learn_are_those_that_are_kept() {
 #[test]
 fn loops_are_those_that_are_kept() {
     let mut lines = Vec::new();
-    for (name, unit_s) in [
-        ("alike", vec![1e-6; 3]),
-        ("unlike", vec![1e-6, 2e-6, 5e-6, 1e-6]),
-    ] {
+    for (name, unit_s) in [("alike", vec![1e-6; 3]), ("unlike", vec![1e-6, 2e-6, 5e-6, 1e-6])] {
         for noise in [0.0, 0.02, 0.1] {
             for seed in 0..3 {
                 let parts = vec![LoopPart::default(); unit_s.len()];

@@ -50,10 +50,7 @@ impl Machine {
     }
 
     fn seeded(self, seed: u64) -> Self {
-        Self {
-            random: SplitMix::new(seed),
-            ..self
-        }
+        Self { random: SplitMix::new(seed), ..self }
     }
 
     fn noisy(self, noise: f64) -> Self {
@@ -98,10 +95,7 @@ impl Machine {
                 *drift += self.random.uniform(-self.drift, self.drift);
             }
             let round = (0..self.devices.len()).map(|device| {
-                if self
-                    .failed
-                    .is_some_and(|(failed, at)| failed == device && rounds >= at)
-                {
+                if self.failed.is_some_and(|(failed, at)| failed == device && rounds >= at) {
                     return None;
                 }
                 let shift: f64 = of_machine + of_device[device];
@@ -139,15 +133,8 @@ fn a_check_that_is_cut_off_finds_a_very_slow_device_and_calls_none_healthy_too_e
     for (most, is_slow) in (0..10).flat_map(|most| [(most, false), (most, true)]) {
         let last = if is_slow { slow } else { USUAL };
         let (found, _) = Machine::of_class(5, last).check_in(most);
-        let others = if most < 5 {
-            Health::Unknown
-        } else {
-            Health::Healthy
-        };
-        assert!(
-            found[..4].iter().all(|device| device.health == others),
-            "{most}"
-        );
+        let others = if most < 5 { Health::Unknown } else { Health::Healthy };
+        assert!(found[..4].iter().all(|device| device.health == others), "{most}");
         // Two halves of rounds have to show it.
         let of_last = match most {
             2.. if is_slow => Health::Slow,
@@ -160,42 +147,22 @@ fn a_check_that_is_cut_off_finds_a_very_slow_device_and_calls_none_healthy_too_e
 #[test]
 fn every_cause_is_named_in_every_try() {
     let causes: [(Slower, SlowCause); 7] = [
-        (
-            |pass, _| if pass == Pass::Transfers { 1.0 } else { 1.3 },
-            SlowCause::Clock,
-        ),
-        (
-            |pass, _| if pass == Pass::Transfers { 1.0 } else { 1.12 },
-            SlowCause::Clock,
-        ),
+        (|pass, _| if pass == Pass::Transfers { 1.0 } else { 1.3 }, SlowCause::Clock),
+        (|pass, _| if pass == Pass::Transfers { 1.0 } else { 1.12 }, SlowCause::Clock),
         (
             |pass, size| {
-                if pass != Pass::Transfers && size > 4 {
-                    1.5
-                } else {
-                    1.0
-                }
+                if pass != Pass::Transfers && size > 4 { 1.5 } else { 1.0 }
             },
             SlowCause::Memory,
         ),
         (
             |pass, size| {
-                if pass != Pass::Transfers && size < 4 {
-                    1.5
-                } else {
-                    1.0
-                }
+                if pass != Pass::Transfers && size < 4 { 1.5 } else { 1.0 }
             },
             SlowCause::Start,
         ),
-        (
-            |pass, _| if pass == Pass::Transfers { 2.0 } else { 1.0 },
-            SlowCause::Link,
-        ),
-        (
-            |pass, _| if pass == Pass::Together { 1.3 } else { 1.0 },
-            SlowCause::Neighbours,
-        ),
+        (|pass, _| if pass == Pass::Transfers { 2.0 } else { 1.0 }, SlowCause::Link),
+        (|pass, _| if pass == Pass::Together { 1.3 } else { 1.0 }, SlowCause::Neighbours),
         (
             // A quota that two ranks share, with a period as long as the update of size 3. The one that waits takes a part of it.
             |pass, size| match pass {
@@ -255,19 +222,12 @@ fn check_course(course: [f64; 10], seed: u64) -> Vec<DeviceHealth> {
             BalanceStep::Done(found) => return found,
             BalanceStep::Measure(request) => {
                 let round = (0..6).map(|device| {
-                    let slower = if device == 0 {
-                        course[request.done]
-                    } else {
-                        1.0
-                    };
+                    let slower = if device == 0 { course[request.done] } else { 1.0 };
                     let together_s = (0..SIZES).map(|size| {
                         let noise = 1.0 + random.uniform(-0.01, 0.01);
                         Some(1e-3 * 3.0_f64.powi(size as i32) * slower * noise)
                     });
-                    Some(DeviceRound {
-                        together_s: together_s.collect(),
-                        ..DeviceRound::default()
-                    })
+                    Some(DeviceRound { together_s: together_s.collect(), ..DeviceRound::default() })
                 });
                 let round = round.collect();
                 check.observe(round);
@@ -281,9 +241,7 @@ fn a_device_that_becomes_slower_during_the_check_is_hot() {
     // Its clock falls until its temperature stays the same.
     let throttled = [1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.3, 1.3, 1.3, 1.3];
     // Its clock falls all the time.
-    let heating = [
-        1.0, 1.035, 1.07, 1.105, 1.14, 1.175, 1.21, 1.245, 1.28, 1.315,
-    ];
+    let heating = [1.0, 1.035, 1.07, 1.105, 1.14, 1.175, 1.21, 1.245, 1.28, 1.315];
     // The throttled times in another order, and a fixed factor.
     let shuffled = [1.3, 1.1, 1.3, 1.2, 1.3, 1.3, 1.15, 1.3, 1.05, 1.25];
     for (course, cause) in [
@@ -299,17 +257,11 @@ fn a_device_that_becomes_slower_during_the_check_is_hot() {
                 (Health::Slow, Some(cause)),
                 "{course:?}, try {seed}"
             );
-            assert!(
-                found[1..]
-                    .iter()
-                    .all(|device| device.health == Health::Healthy)
-            );
+            assert!(found[1..].iter().all(|device| device.health == Health::Healthy));
         }
     }
     // Less than the least part is nothing that a device is accused of.
-    let warm = [
-        1.0, 1.004, 1.008, 1.012, 1.016, 1.02, 1.024, 1.028, 1.032, 1.036,
-    ];
+    let warm = [1.0, 1.004, 1.008, 1.012, 1.016, 1.02, 1.024, 1.028, 1.032, 1.036];
     for seed in 0..20 {
         assert_eq!(check_course(warm, seed)[0].health, Health::Healthy);
     }
@@ -347,18 +299,11 @@ fn a_sign_of_one_look_hides_no_other() {
             BalanceStep::Done(found) => break found,
             BalanceStep::Measure(request) => {
                 // Small sizes are slower in most rounds, but not in most of the first look.
-                let small = if (2..5).contains(&request.done) {
-                    1.0
-                } else {
-                    1.2
-                };
+                let small = if (2..5).contains(&request.done) { 1.0 } else { 1.2 };
                 let round = [(small, 1.5), (1.0, 1.0), (1.01, 1.01), (0.99, 0.99)];
                 let round = round.map(|(small, large)| {
                     let sizes = (0..SIZES).map(|size| Some(if size < 4 { small } else { large }));
-                    Some(DeviceRound {
-                        together_s: sizes.collect(),
-                        ..DeviceRound::default()
-                    })
+                    Some(DeviceRound { together_s: sizes.collect(), ..DeviceRound::default() })
                 });
                 check.observe(round.into());
             }
@@ -400,9 +345,7 @@ fn fewer_than_four_alike_are_compared_with_their_history_or_not_at_all() {
         device.history = history.clone().collect();
     }
     let (found, _) = machine.check();
-    let told = found
-        .iter()
-        .map(|device| (device.health, device.cause, device.compared_with));
+    let told = found.iter().map(|device| (device.health, device.cause, device.compared_with));
     let expected = [
         (Health::Unknown, None, ComparedWith::Nothing),
         (Health::Healthy, None, ComparedWith::History),
@@ -439,16 +382,9 @@ fn a_limit_of_few_is_compared_with_the_limits_of_most_and_one_of_many_is_a_class
         }
         let (found, _) = machine.check();
         for device in &found[5..] {
-            assert_eq!(
-                (device.health, device.compared_with),
-                (health, compared_with)
-            );
+            assert_eq!((device.health, device.compared_with), (health, compared_with));
         }
-        assert!(
-            found[..5]
-                .iter()
-                .all(|device| device.health == Health::Healthy)
-        );
+        assert!(found[..5].iter().all(|device| device.health == Health::Healthy));
     }
 }
 
@@ -479,25 +415,12 @@ fn the_speeds_of_a_device_are_told_by_size_and_of_each_pass() {
     });
     let (found, _) = machine.noisy(0.001).check();
     let last = &found[3];
-    let speeds: Vec<f64> = last
-        .speeds
-        .iter()
-        .map(|speed| speed.expect("a time"))
-        .collect();
+    let speeds: Vec<f64> = last.speeds.iter().map(|speed| speed.expect("a time")).collect();
     assert_eq!(speeds.len(), SIZES);
-    assert!(
-        speeds[..5].iter().all(|speed| (speed - 1.0).abs() < 0.05),
-        "{speeds:?}"
-    );
-    assert!(
-        speeds[5..].iter().all(|speed| (speed - 0.25).abs() < 0.02),
-        "{speeds:?}"
-    );
+    assert!(speeds[..5].iter().all(|speed| (speed - 1.0).abs() < 0.05), "{speeds:?}");
+    assert!(speeds[5..].iter().all(|speed| (speed - 0.25).abs() < 0.02), "{speeds:?}");
     let known = last.alone.iter().map(Option::is_some);
-    assert_eq!(
-        known.collect::<Vec<bool>>(),
-        [true, false, true, false, true, false, true]
-    );
+    assert_eq!(known.collect::<Vec<bool>>(), [true, false, true, false, true, false, true]);
     assert_eq!(last.cause, Some(SlowCause::Neighbours));
     // The median of the three largest sizes.
     assert!((last.speed.expect("a speed") - 0.25).abs() < 0.02);

@@ -33,11 +33,7 @@ fn any_limits(max: u64) -> impl Strategy<Value = Limits> {
         prop::collection::btree_set(0..=max, 0..3),
         prop::option::of(memory),
     )
-        .prop_map(|(cap, forbidden, memory)| Limits {
-            cap,
-            forbidden,
-            memory,
-        })
+        .prop_map(|(cap, forbidden, memory)| Limits { cap, forbidden, memory })
 }
 
 /// For every possible amount: the least largest time, and the fewest active devices for it.
@@ -51,18 +47,12 @@ fn divide_exhaustively(
     // Every division of the rest counts, not only the best one. With a slow first device, a slower
     // division with fewer active devices may be better.
     let mut all = BTreeMap::new();
-    visit_divisions(
-        first,
-        &limits[0],
-        rest,
-        &limits[1..],
-        &mut |total, time_s, active| {
-            let best = all.entry(total).or_insert((time_s, active));
-            if (time_s, active) < *best {
-                *best = (time_s, active);
-            }
-        },
-    );
+    visit_divisions(first, &limits[0], rest, &limits[1..], &mut |total, time_s, active| {
+        let best = all.entry(total).or_insert((time_s, active));
+        if (time_s, active) < *best {
+            *best = (time_s, active);
+        }
+    });
     all
 }
 
@@ -73,12 +63,8 @@ fn visit_divisions(
     limits: &[Limits],
     visit: &mut dyn FnMut(u64, f64, usize),
 ) {
-    for (d, time_s) in first
-        .points()
-        .iter()
-        .filter(|&&(d, _)| limit.allows(d))
-        .copied()
-        .chain([(0, 0.0)])
+    for (d, time_s) in
+        first.points().iter().filter(|&&(d, _)| limit.allows(d)).copied().chain([(0, 0.0)])
     {
         let here = usize::from(d > 0);
         match rest.split_first() {
@@ -279,13 +265,7 @@ proptest! {
 
 /// A function of extreme sizes and times.
 fn nasty_function() -> impl Strategy<Value = TimeFunction> {
-    let granule = prop_oneof![
-        Just(1),
-        Just(7),
-        Just(1 << 40),
-        Just(u64::MAX),
-        Just(u64::MAX / 3)
-    ];
+    let granule = prop_oneof![Just(1), Just(7), Just(1 << 40), Just(u64::MAX), Just(u64::MAX / 3)];
     let time = prop_oneof![Just(1e-90), Just(1.0), Just(1e90), 0.5..2.0_f64];
     let size = prop_oneof![1..4_u64, 1..2000_u64, 1..u64::MAX];
     (granule, prop::collection::vec((size, time), 0..6)).prop_map(|(granule, multiples)| {
@@ -342,91 +322,43 @@ fn function(points: &[(u64, f64)]) -> TimeFunction {
 fn the_edges_are_defined() {
     let four = TimeFunction::new(4, vec![(4, 1.0), (8, 3.0)]).unwrap();
     let both = [four.clone(), four.clone()];
-    let nothing = Partition {
-        units: vec![0; 2],
-        times_s: vec![0.0; 2],
-    };
+    let nothing = Partition { units: vec![0; 2], times_s: vec![0.0; 2] };
     assert_eq!(hpopta(&both, &[], 0), Ok(nothing.clone()));
-    assert_eq!(
-        hpopta_search(&both, &[], 0, 0),
-        Ok(SearchOutcome::Optimal(nothing.clone()))
-    );
+    assert_eq!(hpopta_search(&both, &[], 0, 0), Ok(SearchOutcome::Optimal(nothing.clone())));
     assert_eq!(popta(&four, &Limits::default(), 2, 0), Ok(nothing));
     assert_eq!(hpopta(&[], &[], 0), Ok(Partition::default()));
-    assert_eq!(
-        hpopta_search(&[], &[], 0, 9),
-        Ok(SearchOutcome::Optimal(Partition::default()))
-    );
-    assert_eq!(
-        hpopta(&[], &[], 4),
-        Err(PartitionError::NoDevices { total: 4 })
-    );
-    assert_eq!(
-        popta(&four, &Limits::default(), 0, 4),
-        Err(PartitionError::NoDevices { total: 4 })
-    );
-    assert_eq!(
-        hipopta(&both, &[], 0, 4),
-        Err(PartitionError::NoDevices { total: 4 })
-    );
-    assert_eq!(
-        hipopta(&[], &[], 3, 0).unwrap().devices,
-        vec![Partition::default(); 3]
-    );
-    assert_eq!(
-        hpopta(&both, &[], 3),
-        Err(PartitionError::NotASum { total: 3, below: 0 })
-    );
-    assert_eq!(
-        hpopta(&both, &[], 7),
-        Err(PartitionError::NotASum { total: 7, below: 4 })
-    );
+    assert_eq!(hpopta_search(&[], &[], 0, 9), Ok(SearchOutcome::Optimal(Partition::default())));
+    assert_eq!(hpopta(&[], &[], 4), Err(PartitionError::NoDevices { total: 4 }));
+    assert_eq!(popta(&four, &Limits::default(), 0, 4), Err(PartitionError::NoDevices { total: 4 }));
+    assert_eq!(hipopta(&both, &[], 0, 4), Err(PartitionError::NoDevices { total: 4 }));
+    assert_eq!(hipopta(&[], &[], 3, 0).unwrap().devices, vec![Partition::default(); 3]);
+    assert_eq!(hpopta(&both, &[], 3), Err(PartitionError::NotASum { total: 3, below: 0 }));
+    assert_eq!(hpopta(&both, &[], 7), Err(PartitionError::NotASum { total: 7, below: 4 }));
     assert_eq!(
         hpopta(&both, &[], 17),
-        Err(PartitionError::BeyondModels {
-            total: 17,
-            capacity: 16
-        })
+        Err(PartitionError::BeyondModels { total: 17, capacity: 16 })
     );
     assert_eq!(hpopta(&both[..1], &[], 8).unwrap().units, [8]);
     assert_eq!(
         hpopta(&both, &no_limits(1), 8),
-        Err(PartitionError::LimitsMismatch {
-            devices: 2,
-            limits: 1
-        })
+        Err(PartitionError::LimitsMismatch { devices: 2, limits: 1 })
     );
-    let capped = Limits {
-        cap: Some(7),
-        ..Limits::default()
-    };
+    let capped = Limits { cap: Some(7), ..Limits::default() };
     assert_eq!(
         hpopta(&both, &[Limits::default(), capped], 16),
-        Err(PartitionError::BeyondLimits {
-            total: 16,
-            capacity: 12,
-            index: 1,
-            lost: 4
-        })
+        Err(PartitionError::BeyondLimits { total: 16, capacity: 12, index: 1, lost: 4 })
     );
-    let forbidden = Limits {
-        forbidden: [4].into(),
-        ..Limits::default()
-    };
+    let forbidden = Limits { forbidden: [4].into(), ..Limits::default() };
     assert_eq!(
         hpopta(&both, &[forbidden.clone(), forbidden], 12),
-        Err(PartitionError::NotASum {
-            total: 12,
-            below: 8
-        })
+        Err(PartitionError::NotASum { total: 12, below: 8 })
     );
 }
 
 #[test]
 fn a_search_cut_short_says_so_and_keeps_its_best() {
-    let points: Vec<_> = (1..=30)
-        .map(|d| (d, 100.0 / d as f64 + f64::from(d as u32 % 7)))
-        .collect();
+    let points: Vec<_> =
+        (1..=30).map(|d| (d, 100.0 / d as f64 + f64::from(d as u32 % 7))).collect();
     let functions = vec![function(&points); 6];
     let Ok(SearchOutcome::Unfinished(Some(best))) = hpopta_search(&functions, &[], 100, 3) else {
         panic!("three steps do not suffice");
@@ -439,17 +371,8 @@ fn a_search_cut_short_says_so_and_keeps_its_best() {
 fn functions_of_different_granules_are_divided_exactly() {
     let six = TimeFunction::new(6, vec![(6, 1.0), (12, 2.0)]).unwrap();
     let ten = TimeFunction::new(10, vec![(10, 1.0), (20, 4.0)]).unwrap();
-    assert_eq!(
-        hpopta(&[six.clone(), ten.clone()], &[], 22).unwrap().units,
-        [12, 10]
-    );
-    assert_eq!(
-        hpopta(&[six, ten], &[], 25),
-        Err(PartitionError::NotASum {
-            total: 25,
-            below: 22
-        })
-    );
+    assert_eq!(hpopta(&[six.clone(), ten.clone()], &[], 22).unwrap().units, [12, 10]);
+    assert_eq!(hpopta(&[six, ten], &[], 25), Err(PartitionError::NotASum { total: 25, below: 22 }));
 }
 
 #[test]
@@ -473,10 +396,7 @@ fn sums_too_far_apart_for_a_table_are_listed() {
     assert_eq!(found.units, [(1 << 50) + 1, 1 << 49]);
     assert_eq!(
         hpopta(&[a, b], &[], total + 1),
-        Err(PartitionError::NotASum {
-            total: total + 1,
-            below: total
-        })
+        Err(PartitionError::NotASum { total: total + 1, below: total })
     );
 }
 
@@ -512,12 +432,7 @@ fn hundreds_of_unlike_devices_with_hundreds_of_sizes_are_divided() {
     let faster_s = found.max_time_s() * 0.99;
     let reach: u64 = (functions.iter())
         .filter_map(|function| {
-            function
-                .points()
-                .iter()
-                .filter(|p| p.1 < faster_s)
-                .map(|p| p.0)
-                .max()
+            function.points().iter().filter(|p| p.1 < faster_s).map(|p| p.0).max()
         })
         .sum();
     assert!(reach < 9000);

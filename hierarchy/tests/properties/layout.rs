@@ -5,9 +5,8 @@ use proptest::prelude::*;
 
 fn any_areas() -> impl Strategy<Value = Vec<f64>> {
     let area = prop_oneof![1 => Just(0.0), 4 => 1e-3..1e3_f64];
-    prop::collection::vec(area, 1..40).prop_filter("something to lay out", |areas| {
-        areas.iter().any(|&a| a > 0.0)
-    })
+    prop::collection::vec(area, 1..40)
+        .prop_filter("something to lay out", |areas| areas.iter().any(|&a| a > 0.0))
 }
 
 /// Finds each block's owner by counting. Fails if a block has none or several.

@@ -33,9 +33,7 @@ fn count_projections(owners: &[Vec<usize>], nodes: usize) -> u64 {
     let mut count = 0;
     for node in 0..nodes {
         count += owners.iter().filter(|row| row.contains(&node)).count();
-        count += (0..n_cols)
-            .filter(|&col| owners.iter().any(|row| row[col] == node))
-            .count();
+        count += (0..n_cols).filter(|&col| owners.iter().any(|row| row[col] == node)).count();
     }
     count as u64
 }
@@ -47,9 +45,8 @@ fn any_method() -> impl Strategy<Value = Method> {
 /// Areas of ratios up to 10⁶, some of them 0, at least one positive.
 fn any_areas(most: usize) -> impl Strategy<Value = Vec<f64>> {
     let area = prop_oneof![1 => Just(0.0), 2 => Just(1.0), 6 => (-3.0..3.0_f64).prop_map(|e| 10_f64.powf(e))];
-    prop::collection::vec(area, 1..most).prop_filter("something to lay out", |areas| {
-        areas.iter().any(|&a| a > 0.0)
-    })
+    prop::collection::vec(area, 1..most)
+        .prop_filter("something to lay out", |areas| areas.iter().any(|&a| a > 0.0))
 }
 
 proptest! {
@@ -134,9 +131,7 @@ fn largest_time_s(layout: &Layout, time_s: &dyn Fn(usize, u64, u64) -> f64) -> f
 
 /// Returns the largest time of a layout by constant speeds.
 fn largest_constant_s(layout: &Layout, speeds: &[f64]) -> f64 {
-    largest_time_s(layout, &|node, rows, cols| {
-        (rows * cols) as f64 / speeds[node]
-    })
+    largest_time_s(layout, &|node, rows, cols| (rows * cols) as f64 / speeds[node])
 }
 
 /// Lists all ways to put nodes `0 .. n` into columns.
@@ -264,9 +259,7 @@ struct Flat(f64);
 
 impl SpeedSurface for Flat {
     fn section(&self, width: u64) -> Box<dyn SpeedModel + '_> {
-        Box::new(Cpm {
-            speed: self.0 / width as f64,
-        })
+        Box::new(Cpm { speed: self.0 / width as f64 })
     }
 }
 
@@ -327,9 +320,8 @@ proptest! {
 #[test]
 fn ten_thousand_nodes_are_laid_out_by_every_method() {
     // Areas from 1 to 10, spread by the golden ratio.
-    let areas: Vec<f64> = (0..10_000)
-        .map(|i| 10_f64.powf((f64::from(i) * 0.618_033_988_75).fract()))
-        .collect();
+    let areas: Vec<f64> =
+        (0..10_000).map(|i| 10_f64.powf((f64::from(i) * 0.618_033_988_75).fract())).collect();
     for &method in Method::VARIANTS {
         let layout = arrange(method, &areas, 100_000, 100_000).unwrap();
         let idle = layout.rects().iter().filter(|rect| rect.is_empty()).count();
@@ -344,22 +336,13 @@ fn one_node_gets_the_whole_matrix() {
     for &method in Method::VARIANTS {
         let layout = arrange(method, &[0.0, 5.0], 3, 7).unwrap();
         assert_eq!(layout.areas(), [0, 21], "{method}");
-        assert_eq!(
-            arrange(method, &[0.0], 3, 7),
-            Err(LayoutError::NoArea { rows: 3, cols: 7 })
-        );
-        assert_eq!(
-            arrange(method, &[], 3, 7),
-            Err(LayoutError::NoNodes { rows: 3, cols: 7 })
-        );
+        assert_eq!(arrange(method, &[0.0], 3, 7), Err(LayoutError::NoArea { rows: 3, cols: 7 }));
+        assert_eq!(arrange(method, &[], 3, 7), Err(LayoutError::NoNodes { rows: 3, cols: 7 }));
         assert_eq!(arrange(method, &[0.0], 0, 7).unwrap().areas(), [0]);
         let huge = 1 << 40;
         assert_eq!(
             arrange(method, &[1.0], huge, huge),
-            Err(LayoutError::TooLarge {
-                rows: huge,
-                cols: huge
-            })
+            Err(LayoutError::TooLarge { rows: huge, cols: huge })
         );
     }
 }

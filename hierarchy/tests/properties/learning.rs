@@ -23,11 +23,7 @@ struct NoisyDevice {
 impl NoisyDevice {
     fn time_s(&self, d: f64) -> f64 {
         let beyond = (self.steep - 1.0) * (d - self.memory).max(0.0);
-        if d > 0.0 {
-            self.fixed_s + (d + beyond) / self.speed
-        } else {
-            0.0
-        }
+        if d > 0.0 { self.fixed_s + (d + beyond) / self.speed } else { 0.0 }
     }
 
     fn units_within(&self, t_s: f64) -> f64 {
@@ -48,20 +44,13 @@ fn make_devices(
     change: fn(&mut NoisyDevice, f64, &mut SplitMix),
 ) -> Vec<NoisyDevice> {
     let fastest = if unlike { 10.0 } else { 1.0 };
-    let speeds: Vec<f64> = (0..n)
-        .map(|_| 1000.0 * random.log_uniform(1.0, fastest))
-        .collect();
+    let speeds: Vec<f64> = (0..n).map(|_| 1000.0 * random.log_uniform(1.0, fastest)).collect();
     let even_s = SHARE * n as f64 / speeds.iter().sum::<f64>();
     speeds
         .into_iter()
         .map(|speed| {
             let (fixed_s, memory, steep) = (0.0, f64::INFINITY, 1.0);
-            let mut device = NoisyDevice {
-                speed,
-                fixed_s,
-                memory,
-                steep,
-            };
+            let mut device = NoisyDevice { speed, fixed_s, memory, steep };
             change(&mut device, even_s, random);
             device
         })
@@ -96,15 +85,8 @@ fn find_ideal_s(devices: &[NoisyDevice]) -> f64 {
     let (mut low, mut high) = (0.0, 1e3);
     for _ in 0..60 {
         let middle = f64::midpoint(low, high);
-        let done: f64 = devices
-            .iter()
-            .map(|device| device.units_within(middle))
-            .sum();
-        if done < total {
-            low = middle
-        } else {
-            high = middle
-        }
+        let done: f64 = devices.iter().map(|device| device.units_within(middle)).sum();
+        if done < total { low = middle } else { high = middle }
     }
     high
 }
@@ -154,10 +136,7 @@ fn run(
                         d => measure(d, device.time_s(d as f64), noise, random),
                     })
                     .collect();
-                measuring_s += times
-                    .iter()
-                    .map(|time| 3.0 * time.seconds)
-                    .fold(0.0, f64::max);
+                measuring_s += times.iter().map(|time| 3.0 * time.seconds).fold(0.0, f64::max);
                 idpa.observe(&times).unwrap();
             }
         }
@@ -177,11 +156,7 @@ fn run(
 }
 
 fn of_steps(steps: u64, start: BalanceStart) -> BalanceConfig {
-    BalanceConfig {
-        steps,
-        start,
-        ..BalanceConfig::default()
-    }
+    BalanceConfig { steps, start, ..BalanceConfig::default() }
 }
 
 /// Runs a hundred instances of eight unlike devices.
@@ -204,10 +179,7 @@ fn mean_total(outcomes: &[Outcome]) -> f64 {
 }
 
 fn worst_step(outcomes: &[Outcome]) -> f64 {
-    outcomes
-        .iter()
-        .map(|outcome| outcome.step)
-        .fold(0.0, f64::max)
+    outcomes.iter().map(|outcome| outcome.step).fold(0.0, f64::max)
 }
 
 #[test]
@@ -225,11 +197,7 @@ fn a_device_that_starts_too_late_kept_a_sliver_that_all_waited_for() {
         let outcomes = run_hundred(of_steps(steps, BalanceStart::FirstPoints), start_late);
         let (mean, worst) = (mean_total(&outcomes), worst_step(&outcomes));
         assert!(mean < most && worst < 1.15, "{steps} steps: {mean} {worst}");
-        assert!(
-            outcomes
-                .iter()
-                .any(|outcome| outcome.balance.slices.contains(&0))
-        );
+        assert!(outcomes.iter().any(|outcome| outcome.balance.slices.contains(&0)));
     }
 }
 
@@ -266,8 +234,7 @@ fn an_idle_part_that_could_help_is_no_balance() {
     let mut dpa = Dpa::new(BalanceConfig::default(), 3, 91);
     // The third part gets nothing, although its first unit would take a fortieth of the time.
     let times = [(45, 4.5), (46, 4.4), (0, 0.0)];
-    dpa.observe(&times.map(|(d, t_s)| Sample::measured(d, t_s, 3, 0.0)))
-        .unwrap();
+    dpa.observe(&times.map(|(d, t_s)| Sample::measured(d, t_s, 3, 0.0))).unwrap();
     let BalanceStep::Measure(next) = dpa.step() else {
         panic!("two equal times of three parts are no balance")
     };
@@ -281,12 +248,7 @@ fn unlike_devices_were_made_equal_to_save_alike_ones_from_noise() {
             .map(|seed| {
                 let mut random = SplitMix::new(seed);
                 let devices = make_devices(16, unlike, &mut random, leave);
-                run(
-                    &devices,
-                    of_steps(30, BalanceStart::FirstPoints),
-                    0.05,
-                    &mut random,
-                )
+                run(&devices, of_steps(30, BalanceStart::FirstPoints), 0.05, &mut random)
             })
             .collect();
         let mean = mean_total(&outcomes);
@@ -296,11 +258,7 @@ fn unlike_devices_were_made_equal_to_save_alike_ones_from_noise() {
 
 /// Balances 25 units over two parts whose time falls from 10 to 20 units.
 fn balance_falling(fit: Fit, partitioner: Partitioner) -> Vec<usize> {
-    let config = BalanceConfig {
-        fit,
-        partitioner,
-        ..BalanceConfig::default()
-    };
+    let config = BalanceConfig { fit, partitioner, ..BalanceConfig::default() };
     let mut dpa = Dpa::new(config, 2, 25);
     for (d, t_s) in [(1, 2.0), (10, 20.0), (20, 3.0)] {
         for part in 0..2 {
@@ -313,8 +271,7 @@ fn balance_falling(fit: Fit, partitioner: Partitioner) -> Vec<usize> {
             BalanceStep::Done(balanced) => return balanced.falling,
             BalanceStep::Measure(units) => {
                 let times = [(units[0], 10.5), (units[1], 9.0)];
-                dpa.observe(&times.map(|(d, t_s)| Sample::measured(d, t_s, 3, 0.0)))
-                    .unwrap();
+                dpa.observe(&times.map(|(d, t_s)| Sample::measured(d, t_s, 3, 0.0))).unwrap();
             }
         }
     }
@@ -332,11 +289,7 @@ fn times_that_fall_were_divided_without_a_word() {
         for partitioner in [Partitioner::Gpa, Partitioner::Npa, Partitioner::Hpopta] {
             let warned = follows && partitioner != Partitioner::Hpopta;
             let falling = balance_falling(fit, partitioner);
-            assert_eq!(
-                falling.len(),
-                if warned { 2 } else { 0 },
-                "{fit} {partitioner}"
-            );
+            assert_eq!(falling.len(), if warned { 2 } else { 0 }, "{fit} {partitioner}");
         }
     }
 }

@@ -78,12 +78,7 @@ fn rugged_times(speed: f64, period: u64) -> Vec<(u64, f64)> {
 }
 
 fn fit_piecewise(function: &TimeFunction) -> Result<PiecewiseFpm, Box<dyn Error>> {
-    let points = (function.points().iter()).map(|&(d, t_s)| Point {
-        d,
-        t_s,
-        reps: 1,
-        ci_s: 0.0,
-    });
+    let points = (function.points().iter()).map(|&(d, t_s)| Point { d, t_s, reps: 1, ci_s: 0.0 });
     Ok(PiecewiseFpm::from_points(points.collect())?)
 }
 

@@ -2,11 +2,7 @@
 //!
 //! One test program, so that it is linked once.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test that cannot go on panics"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on panics")]
 
 mod balance;
 mod claims;

@@ -23,14 +23,7 @@ fn assert_admissible(knots: &[Knot]) {
     for (i, pair) in knots.windows(2).enumerate() {
         let [a, b] = [pair[0], pair[1]];
         assert!(a.d < b.d && a.time_s() < b.time_s(), "{a:?} {b:?}");
-        assert!(
-            if i < peak {
-                a.speed <= b.speed
-            } else {
-                a.speed >= b.speed
-            },
-            "{knots:?}"
-        );
+        assert!(if i < peak { a.speed <= b.speed } else { a.speed >= b.speed }, "{knots:?}");
         if i > 0 && i < peak {
             let before = slope_between(knots[i - 1], a);
             assert!(slope_between(a, b) <= before * (1.0 + 1e-9), "{knots:?}");

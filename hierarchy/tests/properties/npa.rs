@@ -39,11 +39,7 @@ impl SpeedModel for Smooth {
     fn speed_derivative(&self, d: f64) -> f64 {
         let paging = self.paging(d);
         let start = 1.0 / (d + self.half) - 1.0 / (d + 2.0 * self.half);
-        let fall = if d > 0.0 {
-            self.steepness * paging / d / (1.0 + paging)
-        } else {
-            0.0
-        };
+        let fall = if d > 0.0 { self.steepness * paging / d / (1.0 + paging) } else { 0.0 };
         self.speed(d) * (start - fall)
     }
 
@@ -66,11 +62,7 @@ impl SpeedModel for Smooth {
 type BoxedModel = Box<dyn SpeedModel>;
 
 fn any_cpm(scale: f64) -> impl Strategy<Value = BoxedModel> {
-    (0.05..20.0_f64).prop_map(move |speed| {
-        Box::new(Cpm {
-            speed: speed * scale,
-        }) as BoxedModel
-    })
+    (0.05..20.0_f64).prop_map(move |speed| Box::new(Cpm { speed: speed * scale }) as BoxedModel)
 }
 
 fn any_points(scale: f64, sizes: u64) -> impl Strategy<Value = Vec<Point>> {
@@ -132,10 +124,7 @@ fn assert_root(solution: &NpaSolution, models: &[&dyn SpeedModel], total: u64) {
     let sum: f64 = solution.shares.iter().sum();
     assert!((sum / total as f64 - 1.0).abs() <= 1e-12, "{solution:?}");
     let times = (solution.shares.iter().zip(models)).map(|(&x, model)| model.time_s(x));
-    let (min, max) = (
-        times.clone().fold(f64::INFINITY, f64::min),
-        times.fold(0.0, f64::max),
-    );
+    let (min, max) = (times.clone().fold(f64::INFINITY, f64::min), times.fold(0.0, f64::max));
     assert!((max - min) / max <= 1e-12, "{min} {max}");
 }
 
@@ -266,12 +255,7 @@ proptest! {
 
 /// A spline through 20 measurements of a device that is fast while its memory lasts.
 fn spline(peak: f64, memory: u64) -> BoxedModel {
-    let device = Smooth {
-        peak,
-        half: 50.0,
-        memory: memory as f64,
-        steepness: 3.0,
-    };
+    let device = Smooth { peak, half: 50.0, memory: memory as f64, steepness: 3.0 };
     let points = (1..=20).map(|i| Point {
         d: i * i * 30,
         t_s: device.time_s((i * i * 30) as f64),
@@ -297,20 +281,10 @@ fn nasty_model() -> impl Strategy<Value = BoxedModel> {
         1 => Just(f64::MAX),
         1 => Just(0.0),
     ];
-    let broken = (any_f64, any::<f64>(), any::<f64>()).prop_map(|(speed, slope, units)| {
-        Box::new(Broken {
-            speed,
-            slope,
-            units,
-        }) as BoxedModel
-    });
-    let wave = (any_scale(), 0.0..1.2_f64, any_scale()).prop_map(|(speed, depth, length)| {
-        Box::new(Wave {
-            speed,
-            depth,
-            length,
-        }) as BoxedModel
-    });
+    let broken = (any_f64, any::<f64>(), any::<f64>())
+        .prop_map(|(speed, slope, units)| Box::new(Broken { speed, slope, units }) as BoxedModel);
+    let wave = (any_scale(), 0.0..1.2_f64, any_scale())
+        .prop_map(|(speed, depth, length)| Box::new(Wave { speed, depth, length }) as BoxedModel);
     prop_oneof![
         3 => any_scale().prop_flat_map(any_cpm),
         6 => (any_scale(), any_size()).prop_flat_map(|(scale, size)| any_fpm(scale, size)),
@@ -383,22 +357,11 @@ fn impossible_requests_name_the_device() {
     }
     for speed in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         let models: [&dyn SpeedModel; 2] = [&good, &Cpm { speed }];
-        assert!(
-            divide_by_all(&models, 4).into_iter().all(names_second),
-            "{speed}"
-        );
+        assert!(divide_by_all(&models, 4).into_iter().all(names_second), "{speed}");
         assert!(names_second(continuous(&models, 4)), "{speed}");
     }
-    assert!(
-        divide_by_all(&[&good, &empty], 4)
-            .into_iter()
-            .all(names_second)
-    );
-    assert!(
-        divide_by_all(&[&empty], 4)
-            .into_iter()
-            .all(|result| result.is_err())
-    );
+    assert!(divide_by_all(&[&good, &empty], 4).into_iter().all(names_second));
+    assert!(divide_by_all(&[&empty], 4).into_iter().all(|result| result.is_err()));
 }
 
 fn names_second<T>(result: Result<T, PartitionError>) -> bool {
@@ -416,12 +379,7 @@ fn small_and_large_requests_have_a_result() {
     assert_units(&[&fast], 9, &[9]);
     assert_units(&[&fast], u64::MAX, &[u64::MAX]);
     // Far beyond the last point its speed continues.
-    let points = [(10, 1.0), (20, 4.0)].map(|(d, t_s)| Point {
-        d,
-        t_s,
-        reps: 1,
-        ci_s: 0.0,
-    });
+    let points = [(10, 1.0), (20, 4.0)].map(|(d, t_s)| Point { d, t_s, reps: 1, ci_s: 0.0 });
     let fpm = PiecewiseFpm::from_points(points.to_vec()).unwrap();
     assert_units(&[&fpm, &fast], 10_000_000, &[5_000_000, 5_000_000]);
 }
@@ -450,10 +408,8 @@ fn a_model_of_many_corners_falls_back_to_the_geometric_algorithm() {
         }
     }
     let models = [1.0, 2.0, 7.0].map(|speed| Misleading(Cpm { speed }));
-    let models: Vec<&dyn SpeedModel> = models
-        .iter()
-        .map(|model| model as &dyn SpeedModel)
-        .collect();
+    let models: Vec<&dyn SpeedModel> =
+        models.iter().map(|model| model as &dyn SpeedModel).collect();
     let solution = npa(&models, 10_000).unwrap();
     assert!(!solution.converged && solution.residual > 1e-12);
     assert_eq!(solution.shares_of, SharesOf::Geometrical);
@@ -472,11 +428,7 @@ fn ten_thousand_devices_are_solved_in_few_steps() {
         .collect();
     let models: Vec<&dyn SpeedModel> = devices.iter().map(|device| device as _).collect();
     let solution = npa(&models, 7_000_000).unwrap();
-    assert!(
-        solution.converged && solution.iterations <= 30,
-        "{}",
-        solution.iterations
-    );
+    assert!(solution.converged && solution.iterations <= 30, "{}", solution.iterations);
     let geometrical = gpa(&models, 7_000_000).unwrap();
     let ratio = solution.partition.max_time_s() / geometrical.max_time_s();
     assert!((ratio - 1.0).abs() < 1e-11);

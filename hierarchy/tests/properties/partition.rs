@@ -16,10 +16,7 @@ fn any_fpm() -> impl Strategy<Value = PiecewiseFpm> {
 }
 
 fn as_dyn<M: SpeedModel>(models: &[M]) -> Vec<&dyn SpeedModel> {
-    models
-        .iter()
-        .map(|model| model as &dyn SpeedModel)
-        .collect()
+    models.iter().map(|model| model as &dyn SpeedModel).collect()
 }
 
 /// The least largest time over every division of `total` units.

@@ -27,16 +27,12 @@ fn any_line() -> impl Strategy<Value = String> {
 
 /// Lines that are likely to be points, ascending.
 fn good_lines() -> impl Strategy<Value = Vec<String>> {
-    prop::collection::btree_map(
-        any::<u64>(),
-        (-110.0..110.0_f64, any::<u32>(), 0.0..1e3_f64),
-        0..6,
-    )
-    .prop_map(|points| {
-        let line =
-            |(d, (log_t, reps, ci_s))| format!("{d} {:?} {reps} {ci_s:?}", 10_f64.powf(log_t));
-        points.into_iter().map(line).collect()
-    })
+    prop::collection::btree_map(any::<u64>(), (-110.0..110.0_f64, any::<u32>(), 0.0..1e3_f64), 0..6)
+        .prop_map(|points| {
+            let line =
+                |(d, (log_t, reps, ci_s))| format!("{d} {:?} {reps} {ci_s:?}", 10_f64.powf(log_t));
+            points.into_iter().map(line).collect()
+        })
 }
 
 fn any_text() -> impl Strategy<Value = String> {

@@ -36,10 +36,7 @@ struct WaitingTimes {
 
 impl WaitingTimes {
     fn before(machine: &Rebalance) -> Self {
-        Self {
-            times_s: Vec::new(),
-            due_in: machine.count_sweeps(),
-        }
+        Self { times_s: Vec::new(), due_in: machine.count_sweeps() }
     }
 
     /// Adds the times of a sweep. Returns the machine's advice if it looks at them now.
@@ -62,13 +59,7 @@ const TOTAL: u64 = 12_000;
 
 impl SimulatedLoop {
     fn new(config: RebalanceConfig, unit_s: &[f64], noise: f64, seed: u64) -> Self {
-        Self::with_parts(
-            config,
-            vec![LoopPart::default(); unit_s.len()],
-            unit_s,
-            noise,
-            seed,
-        )
+        Self::with_parts(config, vec![LoopPart::default(); unit_s.len()], unit_s, noise, seed)
     }
 
     pub fn with_parts(
@@ -99,10 +90,7 @@ impl SimulatedLoop {
             .zip(&self.unit_s)
             .map(|(&units, unit_s)| units as f64 * unit_s)
             .collect();
-        exact
-            .into_iter()
-            .map(|t_s| t_s * draw_factor(self.noise, &mut self.random))
-            .collect()
+        exact.into_iter().map(|t_s| t_s * draw_factor(self.noise, &mut self.random)).collect()
     }
 
     /// Does a sweep. Returns the new units if the division changes.
@@ -132,12 +120,7 @@ impl SimulatedLoop {
     }
 
     fn list_moves(&self) -> Vec<u64> {
-        self.machine
-            .to_report()
-            .changes
-            .iter()
-            .map(|change| change.sweep)
-            .collect()
+        self.machine.to_report().changes.iter().map(|change| change.sweep).collect()
     }
 }
 
@@ -185,9 +168,7 @@ fn alike_parts_stay_as_they_are() {
 fn unlike_parts_are_balanced_in_a_few_moves() {
     for seed in 0..20 {
         let mut random = SplitMix::new(seed);
-        let unit_s: Vec<f64> = (0..8)
-            .map(|_| 1e-3 * random.log_uniform(1.0, 10.0))
-            .collect();
+        let unit_s: Vec<f64> = (0..8).map(|_| 1e-3 * random.log_uniform(1.0, 10.0)).collect();
         let mut simulated = SimulatedLoop::new(RebalanceConfig::default(), &unit_s, 0.06, seed);
         simulated.run_sweeps(60);
         simulated.forget_seconds();
@@ -219,17 +200,8 @@ fn a_part_that_becomes_four_times_slower_is_answered_within_20_sweeps() {
             .filter(|drift| drift.part == 1)
             .map(|drift| drift.factor)
             .product();
-        assert!(
-            (factor / 4.0 - 1.0).abs() < 0.2,
-            "{seed}: {:?}",
-            report.drifts
-        );
-        assert!(
-            report
-                .changes
-                .iter()
-                .any(|change| change.why == LoopChangeReason::Drift)
-        );
+        assert!((factor / 4.0 - 1.0).abs() < 0.2, "{seed}: {:?}", report.drifts);
+        assert!(report.changes.iter().any(|change| change.why == LoopChangeReason::Drift));
     }
 }
 
@@ -261,11 +233,7 @@ fn one_sweep_a_thousand_times_longer_moves_nothing() {
         times_s[1] *= 1000.0;
         simulated.take_times(times_s);
         simulated.run_sweeps(100);
-        assert!(
-            simulated.list_moves().is_empty(),
-            "{at}: {:?}",
-            simulated.list_moves()
-        );
+        assert!(simulated.list_moves().is_empty(), "{at}: {:?}", simulated.list_moves());
     }
 }
 
@@ -279,17 +247,9 @@ fn a_part_that_stands_still_gets_nothing_and_is_tried_again() {
     simulated.unit_s[2] = 1e-3;
     simulated.run_sweeps(200);
     let units = simulated.machine.units();
-    assert!(
-        units.iter().all(|&d| d.abs_diff(TOTAL / 3) < TOTAL / 30),
-        "{units:?}"
-    );
+    assert!(units.iter().all(|&d| d.abs_diff(TOTAL / 3) < TOTAL / 30), "{units:?}");
     let report = simulated.machine.to_report();
-    assert!(
-        report
-            .changes
-            .iter()
-            .any(|change| change.why == LoopChangeReason::Retry)
-    );
+    assert!(report.changes.iter().any(|change| change.why == LoopChangeReason::Retry));
 }
 
 #[test]
@@ -297,26 +257,16 @@ fn a_part_that_stays_still_is_tried_ever_more_rarely() {
     let mut simulated = SimulatedLoop::new(RebalanceConfig::default(), &[1e-3, 1e-3, 1e3], 0.0, 1);
     simulated.run_sweeps(3200);
     let report = simulated.machine.to_report();
-    let tries = report
-        .changes
-        .iter()
-        .filter(|change| change.why == LoopChangeReason::Retry);
-    assert!(
-        (2..=5).contains(&tries.count()),
-        "{:?}",
-        simulated.list_moves()
-    );
+    let tries = report.changes.iter().filter(|change| change.why == LoopChangeReason::Retry);
+    assert!((2..=5).contains(&tries.count()), "{:?}", simulated.list_moves());
     assert_eq!(simulated.machine.units()[2], 0);
 }
 
 #[test]
 fn nothing_moves_when_the_sweeps_left_cannot_win_it_back() {
     for (sweeps, moves) in [(Some(12), 0), (Some(1000), 1), (None, 1)] {
-        let config = RebalanceConfig {
-            sweeps,
-            move_unit_s: Some(0.03),
-            ..RebalanceConfig::default()
-        };
+        let config =
+            RebalanceConfig { sweeps, move_unit_s: Some(0.03), ..RebalanceConfig::default() };
         let mut simulated = SimulatedLoop::new(config, &ONE_SLOW, 0.0, 1);
         simulated.run_sweeps(12);
         assert_eq!(simulated.list_moves().len(), moves, "{sweeps:?}");
@@ -348,11 +298,7 @@ fn first_sweeps_that_warm_up_are_ignored() {
 #[test]
 fn a_change_waits_for_the_window_and_the_next_for_the_cooldown() {
     for (window, cooldown) in [(3, 8), (5, 40), (30, 2)] {
-        let config = RebalanceConfig {
-            window,
-            cooldown,
-            ..RebalanceConfig::default()
-        };
+        let config = RebalanceConfig { window, cooldown, ..RebalanceConfig::default() };
         let mut simulated = SimulatedLoop::new(config, &[1e-3, 1e-3, 1e-2, 5e-2], 0.02, 3);
         for sweep in 0..300 {
             // Not so much slower that a change seems to have failed.
@@ -362,22 +308,14 @@ fn a_change_waits_for_the_window_and_the_next_for_the_cooldown() {
         }
         let moves = simulated.list_moves();
         assert!(moves.len() > 2 && moves[0] > window, "{moves:?}");
-        assert!(
-            moves
-                .windows(2)
-                .all(|pair| pair[1] - pair[0] > cooldown.max(window)),
-            "{moves:?}"
-        );
+        assert!(moves.windows(2).all(|pair| pair[1] - pair[0] > cooldown.max(window)), "{moves:?}");
     }
 }
 
 #[test]
 fn a_trigger_that_is_not_reached_keeps_the_division() {
     for (trigger, moves) in [(3.1, 0), (1.5, 1)] {
-        let config = RebalanceConfig {
-            trigger,
-            ..RebalanceConfig::default()
-        };
+        let config = RebalanceConfig { trigger, ..RebalanceConfig::default() };
         // A sweep of the even division takes three times as long as the ideal one.
         let mut simulated = SimulatedLoop::new(config, &ONE_SLOW, 0.0, 1);
         simulated.run_sweeps(100);
@@ -387,11 +325,7 @@ fn a_trigger_that_is_not_reached_keeps_the_division() {
 
 #[test]
 fn each_change_moves_at_most_what_may_move() {
-    let config = RebalanceConfig {
-        max_move: 0.05,
-        granule: 10,
-        ..RebalanceConfig::default()
-    };
+    let config = RebalanceConfig { max_move: 0.05, granule: 10, ..RebalanceConfig::default() };
     let mut simulated = SimulatedLoop::new(config, &ONE_SLOW, 0.01, 1);
     let mut before = simulated.machine.units().to_vec();
     for _ in 0..300 {
@@ -408,35 +342,21 @@ fn each_change_moves_at_most_what_may_move() {
 
 #[test]
 fn weights_are_the_first_division() {
-    let parts: Vec<LoopPart> = [1.0, 1.0, 0.25]
-        .map(|weight| LoopPart {
-            weight,
-            ..LoopPart::default()
-        })
-        .to_vec();
+    let parts: Vec<LoopPart> =
+        [1.0, 1.0, 0.25].map(|weight| LoopPart { weight, ..LoopPart::default() }).to_vec();
     let config = RebalanceConfig::default();
     let mut simulated = SimulatedLoop::with_parts(config, parts, &ONE_SLOW, 0.06, 1);
     assert_eq!(simulated.machine.units()[2], TOTAL / 9);
     simulated.run_sweeps(1000);
-    assert!(
-        simulated.list_moves().len() <= 1,
-        "{:?}",
-        simulated.list_moves()
-    );
+    assert!(simulated.list_moves().len() <= 1, "{:?}", simulated.list_moves());
 }
 
 /// What is saved between two sweeps goes on as the original does.
 #[test]
 fn a_saved_loop_decides_as_the_original() {
-    for (parts, granule) in [
-        (vec![LoopPart::default(); 3], 1),
-        (make_rugged(&[1e-3; 3]), 100),
-    ] {
+    for (parts, granule) in [(vec![LoopPart::default(); 3], 1), (make_rugged(&[1e-3; 3]), 100)] {
         for saved_after in [0, 1, 4, 7, 100, 152] {
-            let config = RebalanceConfig {
-                granule,
-                ..RebalanceConfig::default()
-            };
+            let config = RebalanceConfig { granule, ..RebalanceConfig::default() };
             let mut machine = Rebalance::new(config, TOTAL, parts.clone()).unwrap();
             let mut random = SplitMix::new(saved_after);
             let mut copy = None;

@@ -31,15 +31,8 @@ fn any_text() -> impl Strategy<Value = String> {
 
 /// A point of at most `max × max` blocks.
 fn any_point(max: u64) -> impl Strategy<Value = SurfacePoint> {
-    (1..=max, 1..=max, 1e-100..1e100, any::<u32>(), 0.0..1e100).prop_map(
-        |(m, n, t_s, reps, ci_s)| SurfacePoint {
-            m,
-            n,
-            t_s,
-            reps,
-            ci_s,
-        },
-    )
+    (1..=max, 1..=max, 1e-100..1e100, any::<u32>(), 0.0..1e100)
+        .prop_map(|(m, n, t_s, reps, ci_s)| SurfacePoint { m, n, t_s, reps, ci_s })
 }
 
 proptest! {

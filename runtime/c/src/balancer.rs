@@ -416,9 +416,7 @@ unsafe fn read_block_places<'a>(
 
 /// Adds sizes. A sum that is too large is more than any memory has, and is refused with its pointer.
 fn sum_sizes(sizes: &[usize]) -> usize {
-    sizes
-        .iter()
-        .fold(0, |sum, &size| usize::saturating_add(sum, size))
+    sizes.iter().fold(0, |sum, &size| usize::saturating_add(sum, size))
 }
 
 /// Lists the blocks of a part after a move.
@@ -431,11 +429,7 @@ fn list_blocks<'b>(moved: &'b MovedBlocks<u8>, before: &[&'b [u8]]) -> Vec<&'b [
 
 /// Checks the lengths of the blocks of a part.
 fn check_lengths(moved: &[&[u8]], lengths: &[usize]) -> Result<(), CallFailure> {
-    let mut pairs = moved
-        .iter()
-        .map(|block| block.len())
-        .zip(lengths)
-        .enumerate();
+    let mut pairs = moved.iter().map(|block| block.len()).zip(lengths).enumerate();
     match pairs.find(|(_, (found, given))| found != *given) {
         None => Ok(()),
         Some((unit, (found, given))) => {

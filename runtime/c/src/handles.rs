@@ -68,11 +68,8 @@ const STRIDE: usize = 64;
 pub(crate) fn keep<H: HandleKind>(comm: Arc<dyn Comm>, object: H::Object) -> *mut H {
     let number = NEXT.get() * STRIDE;
     NEXT.set(NEXT.get() + 1);
-    let kept: Rc<dyn Any> = Rc::new(Kept {
-        home: HomeProcess::current(),
-        comm,
-        object: RefCell::new(object),
-    });
+    let kept: Rc<dyn Any> =
+        Rc::new(Kept { home: HomeProcess::current(), comm, object: RefCell::new(object) });
     OBJECTS.with(|objects| objects.borrow_mut().insert(number, kept));
     std::ptr::without_provenance_mut(number)
 }
@@ -89,9 +86,7 @@ pub(crate) fn find<H: HandleKind>(handle: *const H) -> Result<Rc<Kept<H::Object>
             format!("this thread has no open {kind} of this handle: was it closed?")
         })
     })?;
-    kept.home
-        .check(H::KIND)
-        .map_err(|error| CallFailure::handle(error.to_string()))?;
+    kept.home.check(H::KIND).map_err(|error| CallFailure::handle(error.to_string()))?;
     Ok(kept)
 }
 

@@ -246,18 +246,12 @@ impl MatrixTable {
         };
         let [first_row, first_col] = to_sizes(
             name,
-            [
-                ("first_row_block", self.first_row_block),
-                ("first_col_block", self.first_col_block),
-            ],
+            [("first_row_block", self.first_row_block), ("first_col_block", self.first_col_block)],
         )?;
         let or_whole = |first: usize, block: usize| if first == 0 { block } else { first };
         let blocks = BlockCyclic::new(rows, cols, row_block, col_block)
             .with_sources(row_source, col_source)
-            .with_first_blocks(
-                or_whole(first_row, row_block),
-                or_whole(first_col, col_block),
-            );
+            .with_first_blocks(or_whole(first_row, row_block), or_whole(first_col, col_block));
         Ok((blocks, grid))
     }
 
@@ -291,15 +285,10 @@ impl MatrixTable {
         // SAFETY: as the caller says.
         let numbers = unsafe { read_sizes(self.rectangles, n_ranks.saturating_mul(4), &name)? };
         let regions = numbers.chunks_exact(4).map(|region| {
-            let (row_end, col_end) = (
-                region[0].checked_add(region[2]),
-                region[1].checked_add(region[3]),
-            );
+            let (row_end, col_end) =
+                (region[0].checked_add(region[2]), region[1].checked_add(region[3]));
             let (Some(row_end), Some(col_end)) = (row_end, col_end) else {
-                return Err(CallFailure::argument(
-                    &name,
-                    "a rectangle ends beyond all matrices",
-                ));
+                return Err(CallFailure::argument(&name, "a rectangle ends beyond all matrices"));
             };
             Ok(Region::new(region[0]..row_end, region[1]..col_end))
         });
@@ -309,18 +298,12 @@ impl MatrixTable {
     /// # Safety
     /// The borders and the owners are null, or as many as `block_rows` and `block_cols` say.
     unsafe fn read_blocks(&self, name: &str) -> Result<BlockList, CallFailure> {
-        let counts = [
-            ("block_rows", self.block_rows),
-            ("block_cols", self.block_cols),
-        ];
+        let counts = [("block_rows", self.block_rows), ("block_cols", self.block_cols)];
         let [block_rows, block_cols] = to_sizes(name, counts)?;
         let field = |field: &str| format!("{name}.{field}");
         if self.block_rows > self.rows || self.block_cols > self.cols {
             let reason = "there are more of them than rows or columns of the matrix";
-            return Err(CallFailure::argument(
-                &field("block_rows or block_cols"),
-                reason,
-            ));
+            return Err(CallFailure::argument(&field("block_rows or block_cols"), reason));
         }
         // SAFETY: as the caller says.
         let list = unsafe {
@@ -339,10 +322,7 @@ impl MatrixTable {
             Ok(list)
         } else {
             let reason = format!("they end at {ends:?}, not at rows and cols");
-            Err(CallFailure::argument(
-                &field("row_cuts and col_cuts"),
-                reason,
-            ))
+            Err(CallFailure::argument(&field("row_cuts and col_cuts"), reason))
         }
     }
 
@@ -359,10 +339,7 @@ impl MatrixTable {
         let mut shapes = on.local_shapes(rank);
         let memory = match self.kind {
             ISOCHRON_BLOCKS => {
-                let held = shapes
-                    .iter()
-                    .filter(|(rows, cols)| *rows.min(cols) > 0)
-                    .count();
+                let held = shapes.iter().filter(|(rows, cols)| *rows.min(cols) > 0).count();
                 // SAFETY: as the caller says.
                 let mut memory = unsafe { self.read_block_memory(name, held)? };
                 // A rank without blocks has one without elements.

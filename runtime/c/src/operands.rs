@@ -127,11 +127,7 @@ mod tests {
             let text = refuse(pieces).unwrap();
             assert!(text.contains(name), "{text}");
         }
-        let empty = MemoryPiece {
-            length: 0,
-            shape: (2, 0),
-            ..cut_rows(&mut array, 0)
-        };
+        let empty = MemoryPiece { length: 0, shape: (2, 0), ..cut_rows(&mut array, 0) };
         let whole = vec![cut_rows(&mut array, 0)];
         assert_eq!(refuse([whole, Vec::new(), vec![empty]]), None);
     }
@@ -154,11 +150,7 @@ mod tests {
     #[test]
     fn lines_that_overlap_are_refused() {
         let mut array = [0.0; 12];
-        let piece = MemoryPiece {
-            length: 4,
-            ld: 1,
-            ..cut_rows(&mut array, 0)
-        };
+        let piece = MemoryPiece { length: 4, ld: 1, ..cut_rows(&mut array, 0) };
         let text = refuse([vec![piece], Vec::new(), Vec::new()]).unwrap();
         assert!(text.contains("where a column has 2"), "{text}");
     }
@@ -170,10 +162,7 @@ mod tests {
         // SAFETY: the pieces lie in the array, which nothing else uses.
         let mut operands = unsafe { Operands::view([top, Vec::new(), bottom]) }.unwrap();
         operands.c[0].copy_from(operands.a[0]);
-        assert_eq!(
-            array,
-            [0.0, 1.0, 0.0, 1.0, 4.0, 5.0, 4.0, 5.0, 8.0, 9.0, 8.0, 9.0]
-        );
+        assert_eq!(array, [0.0, 1.0, 0.0, 1.0, 4.0, 5.0, 4.0, 5.0, 8.0, 9.0, 8.0, 9.0]);
         let blocks = [0, 2].map(|row| cut_rows(&mut array, row));
         let pieces = [Vec::new(), Vec::new(), Vec::from(blocks)];
         // SAFETY: as above.

@@ -55,8 +55,7 @@ pub(crate) unsafe fn read_text<'a>(
     check(text, name)?;
     // SAFETY: not null, so it ends with a zero byte, as the caller says.
     let text = unsafe { CStr::from_ptr(text) };
-    text.to_str()
-        .map_err(|_| CallFailure::argument(name, "is not UTF-8"))
+    text.to_str().map_err(|_| CallFailure::argument(name, "is not UTF-8"))
 }
 
 /// Returns one value.
@@ -107,10 +106,9 @@ pub(crate) unsafe fn write_slice<'a, T>(
 pub(crate) fn check<T>(data: *const T, name: &str) -> Result<(), CallFailure> {
     match data {
         _ if data.is_null() => Err(CallFailure::argument(name, "is a null pointer")),
-        _ if !data.is_aligned() => Err(CallFailure::argument(
-            name,
-            "is not aligned to its elements",
-        )),
+        _ if !data.is_aligned() => {
+            Err(CallFailure::argument(name, "is not aligned to its elements"))
+        }
         _ => Ok(()),
     }
 }
@@ -175,10 +173,9 @@ pub(crate) unsafe fn copy_bytes(
 /// Makes room for a list whose length is the program's word: one that no memory has is an error before the list is read.
 pub(crate) fn reserve<T>(length: usize, what: &'static str) -> Result<Vec<T>, Error> {
     let mut list = Vec::new();
-    list.try_reserve_exact(length)
-        .map_err(|_| Error::Allocation {
-            what,
-            bytes: length.saturating_mul(size_of::<T>()) as u64,
-        })?;
+    list.try_reserve_exact(length).map_err(|_| Error::Allocation {
+        what,
+        bytes: length.saturating_mul(size_of::<T>()) as u64,
+    })?;
     Ok(list)
 }

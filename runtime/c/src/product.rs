@@ -157,10 +157,7 @@ pub unsafe extern "C" fn isochron_prepare(
             unsafe { prepare(open, r#type, [trans_a, trans_b], [a, b, c], place) }
         })?;
         let (comm, session) = (kept.comm().clone(), Rc::clone(&kept));
-        let made = PreparedProduct {
-            session,
-            product: made,
-        };
+        let made = PreparedProduct { session, product: made };
         // SAFETY: as the caller says.
         unsafe { pointers::write(product, "product", handles::keep(comm, made)) }
     })
@@ -255,24 +252,14 @@ unsafe fn prepare(
     // SAFETY: as the caller says.
     let described = place.and_then(|()| unsafe { describe_all(operands, comm.size()) });
     let asked = described.and_then(|described| {
-        let ops = [
-            read_op("trans_a", letters[0])?,
-            read_op("trans_b", letters[1])?,
-        ];
+        let ops = [read_op("trans_a", letters[0])?, read_op("trans_b", letters[1])?];
         Ok((described, ops, read_type(element)?))
     });
     let ((tables, on), ops, element) = agree_on(&*comm, asked)?;
-    let config = ProductConfig {
-        ops,
-        ..open.products.to_config()
-    };
+    let config = ProductConfig { ops, ..open.products.to_config() };
     let of = (on.each_ref(), config);
     let product = AnyProduct::prepare(&mut open.session, element, of)?;
-    Ok(GivenProduct {
-        product,
-        tables,
-        on,
-    })
+    Ok(GivenProduct { product, tables, on })
 }
 
 fn read_op(name: &str, letter: c_char) -> Result<Op, CallFailure> {
@@ -324,18 +311,8 @@ impl GivenProduct {
         scalars: [*const c_void; 2],
         operands: GivenMatrices,
     ) -> Result<(), CallFailure> {
-        let Self {
-            product,
-            tables,
-            on,
-        } = self;
-        let run = product.apply(GivenRun {
-            open,
-            tables,
-            on,
-            scalars,
-            operands,
-        })?;
+        let Self { product, tables, on } = self;
+        let run = product.apply(GivenRun { open, tables, on, scalars, operands })?;
         open.last_run = Some((product.plan().clone(), run));
         Ok(())
     }
@@ -356,13 +333,7 @@ impl ProductWork for GivenRun<'_> {
     type Output = Result<ProductRun, CallFailure>;
 
     fn apply_to<T: Element>(self, product: &mut Product<T>) -> Self::Output {
-        let Self {
-            open,
-            tables,
-            on,
-            scalars,
-            operands,
-        } = self;
+        let Self { open, tables, on, scalars, operands } = self;
         let comm = open.session.comm().clone();
         // SAFETY: as the maker of the run promises.
         let read = unsafe { read_run(tables, on, comm.rank(), scalars, operands) };

@@ -92,12 +92,8 @@ pub unsafe extern "C" fn isochron_set(
     call(|| {
         let session = handles::find(session)?;
         // SAFETY: as the caller says.
-        let (name, value) = unsafe {
-            (
-                pointers::read_text(name, "name")?,
-                pointers::read_text(value, "value")?,
-            )
-        };
+        let (name, value) =
+            unsafe { (pointers::read_text(name, "name")?, pointers::read_text(value, "value")?) };
         session.use_object(|open| {
             let mut changed = open.products;
             if !changed.apply(name, value)? {
@@ -221,11 +217,8 @@ unsafe fn open(
         read_settings(unsafe { pointers::read_config(config, "config")? })
     });
     let (builder, products) = agree_on(&*comm, asked)?;
-    let opened = OpenSession {
-        session: builder.build(Arc::clone(&comm))?,
-        products,
-        last_run: None,
-    };
+    let opened =
+        OpenSession { session: builder.build(Arc::clone(&comm))?, products, last_run: None };
     // SAFETY: as the caller says.
     unsafe { pointers::write(session, "session", handles::keep(comm, opened)) }
 }

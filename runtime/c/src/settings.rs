@@ -10,16 +10,8 @@ use isochron::prelude::{
 use crate::status::CallFailure;
 
 /// Settings of a session, when it is opened.
-pub(crate) const OF_SESSION: [&str; 8] = [
-    "platform",
-    "grouping",
-    "blas",
-    "element",
-    "store",
-    "models",
-    "reserved_cores",
-    "host_scope",
-];
+pub(crate) const OF_SESSION: [&str; 8] =
+    ["platform", "grouping", "blas", "element", "store", "models", "reserved_cores", "host_scope"];
 
 /// Settings of products, which may change between them.
 pub(crate) const OF_PRODUCTS: [&str; 5] = ["block", "panel", "split", "strategy", "epsilon"];
@@ -81,9 +73,7 @@ pub(crate) fn refuse_name(name: &str, known: &[&str]) -> CallFailure {
         .iter()
         .max_by(|a, b| strsim::jaro_winkler(a, &small).total_cmp(&strsim::jaro_winkler(b, &small)));
     let nearest = nearest.copied().unwrap_or_default();
-    CallFailure::setting(format!(
-        "there is no setting {name}: do you mean {nearest}?"
-    ))
+    CallFailure::setting(format!("there is no setting {name}: do you mean {nearest}?"))
 }
 
 /// Reads the value of a setting.
@@ -100,11 +90,7 @@ fn explain_number(reason: String) -> String {
     if is_whole.iter().any(|words| reason.contains(words)) {
         return format!("use a whole number that is not negative ({reason})");
     }
-    if reason.contains("float") {
-        format!("use a number such as 1.05 ({reason})")
-    } else {
-        reason
-    }
+    if reason.contains("float") { format!("use a number such as 1.05 ({reason})") } else { reason }
 }
 
 /// Applies a setting of a session.
@@ -141,23 +127,9 @@ pub(crate) struct ProductSettings {
 
 impl Default for ProductSettings {
     fn default() -> Self {
-        let ProductConfig {
-            block,
-            panel,
-            split,
-            balance,
-            ..
-        } = ProductConfig::default();
-        let BalanceConfig {
-            strategy, epsilon, ..
-        } = balance;
-        Self {
-            block,
-            panel,
-            split,
-            strategy,
-            epsilon,
-        }
+        let ProductConfig { block, panel, split, balance, .. } = ProductConfig::default();
+        let BalanceConfig { strategy, epsilon, .. } = balance;
+        Self { block, panel, split, strategy, epsilon }
     }
 }
 
@@ -268,18 +240,11 @@ mod tests {
         let settings = split_settings(" block=64  split=k ").unwrap();
         assert_eq!(settings, [("block", "64"), ("split", "k")]);
         let settings = split_settings("platform = my files/a.toml; blas=mkl\nblock= 64;").unwrap();
-        let wanted = [
-            ("platform", "my files/a.toml"),
-            ("blas", "mkl"),
-            ("block", "64"),
-        ];
+        let wanted = [("platform", "my files/a.toml"), ("blas", "mkl"), ("block", "64")];
         assert_eq!(settings, wanted);
         for wrong in ["block 64", "block = 64", "=64"] {
             let failure = split_settings(wrong).unwrap_err();
-            assert!(
-                format!("{failure:?}").contains("without spaces"),
-                "{failure:?}"
-            );
+            assert!(format!("{failure:?}").contains("without spaces"), "{failure:?}");
         }
         assert_eq!(split_settings("").unwrap(), []);
     }
@@ -287,15 +252,9 @@ mod tests {
     #[test]
     fn an_unknown_name_names_the_nearest() {
         let failure = read_balancer("triger=1.2").unwrap_err();
-        assert!(
-            format!("{failure:?}").contains("do you mean trigger?"),
-            "{failure:?}"
-        );
+        assert!(format!("{failure:?}").contains("do you mean trigger?"), "{failure:?}");
         let failure = apply_to_session(SessionBuilder::default(), "granule", "2").err();
-        assert!(
-            format!("{failure:?}").contains("it is one of isochron_balancer"),
-            "{failure:?}"
-        );
+        assert!(format!("{failure:?}").contains("it is one of isochron_balancer"), "{failure:?}");
         for (name, nearest) in [("blok", "block"), ("BLAS", "blas")] {
             let failure = apply_to_session(SessionBuilder::default(), name, "64").err();
             assert!(
@@ -308,16 +267,8 @@ mod tests {
     #[test]
     fn a_value_of_another_type_is_named_with_its_setting() {
         let failure = read_balancer("weight=x").unwrap_err();
-        assert!(
-            format!("{failure:?}").contains("use a number"),
-            "{failure:?}"
-        );
-        for text in [
-            "granule=-1",
-            "window=x",
-            "sweeps=",
-            "window=99999999999999999999",
-        ] {
+        assert!(format!("{failure:?}").contains("use a number"), "{failure:?}");
+        for text in ["granule=-1", "window=x", "sweeps=", "window=99999999999999999999"] {
             let failure = read_balancer(text).unwrap_err();
             assert!(
                 format!("{failure:?}").contains(&format!("{text}: use a whole number")),

@@ -81,10 +81,7 @@ unsafe fn read_devices(
 }
 
 fn limit_units(times: &GivenTimes) -> Limits {
-    Limits {
-        cap: times.max_units,
-        ..Limits::default()
-    }
+    Limits { cap: times.max_units, ..Limits::default() }
 }
 
 /// Divides the units of a loop as isochron_balancer does, for work whose time is not a smooth function of the units,

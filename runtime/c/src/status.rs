@@ -72,17 +72,13 @@ pub(crate) fn agree_on<T>(
     }
     let failure = outcome.as_ref().err();
     let mine = failure.map(|failure| (failure.status, failure.sentence.clone()));
-    let mut failures = comm
-        .gather(&(comm.host().to_owned(), mine))?
-        .into_iter()
-        .enumerate();
+    let mut failures = comm.gather(&(comm.host().to_owned(), mine))?.into_iter().enumerate();
     let first = failures.find_map(|(rank, (host, failure))| Some((rank, host, failure?)));
     match first {
         None => outcome,
-        Some((rank, host, (status, sentence))) => Err(CallFailure::new(
-            status,
-            format!("rank {rank} on {host}: {sentence}"),
-        )),
+        Some((rank, host, (status, sentence))) => {
+            Err(CallFailure::new(status, format!("rank {rank} on {host}: {sentence}")))
+        }
     }
 }
 
@@ -145,10 +141,7 @@ mod tests {
     #[test]
     fn the_last_error_is_that_of_the_last_call_on_this_thread() {
         let status = call(|| Err(CallFailure::argument("units", "there are none")));
-        assert_eq!(
-            (status, last_error().as_str()),
-            (ISOCHRON_ARGUMENT, "units: there are none")
-        );
+        assert_eq!((status, last_error().as_str()), (ISOCHRON_ARGUMENT, "units: there are none"));
         assert_eq!(std::thread::spawn(last_error).join().unwrap(), "");
         assert_eq!((call(|| Ok(())), last_error().as_str()), (ISOCHRON_OK, ""));
     }
@@ -168,11 +161,6 @@ mod tests {
         });
         let texts: Vec<&CStr> = texts.collect();
         assert_eq!(texts[0], texts[8]);
-        assert!(
-            texts[..8]
-                .iter()
-                .enumerate()
-                .all(|(index, text)| !texts[..index].contains(text))
-        );
+        assert!(texts[..8].iter().enumerate().all(|(index, text)| !texts[..index].contains(text)));
     }
 }

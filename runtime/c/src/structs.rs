@@ -148,27 +148,14 @@ mod tests {
     }
 
     fn grow(struct_size: i64) -> Grown {
-        Grown {
-            struct_size,
-            units: 7,
-            seconds: 0.5,
-            added: ptr::dangling(),
-            weight: 3.0,
-        }
+        Grown { struct_size, units: 7, seconds: 0.5, added: ptr::dangling(), weight: 3.0 }
     }
 
     #[test]
     fn fields_that_an_older_program_lacks_are_0() {
         let whole = grow(40);
-        let first = Grown {
-            added: ptr::null(),
-            weight: 0.0,
-            ..grow(24)
-        };
-        let second = Grown {
-            weight: 0.0,
-            ..grow(32)
-        };
+        let first = Grown { added: ptr::null(), weight: 0.0, ..grow(24) };
+        let second = Grown { weight: 0.0, ..grow(32) };
         for (size, wanted) in [(24, first), (32, second), (40, whole)] {
             // SAFETY: a struct with these bytes.
             let found = unsafe { read_struct(&grow(size), "mine") };
@@ -182,10 +169,7 @@ mod tests {
             // SAFETY: the struct is not looked at beyond its size.
             let failure = unsafe { read_struct(&grow(size), "mine") }.unwrap_err();
             let text = format!("{failure:?}");
-            assert!(
-                text.contains(&format!("mine.struct_size: {size}, ")),
-                "{text}"
-            );
+            assert!(text.contains(&format!("mine.struct_size: {size}, ")), "{text}");
             assert_eq!(text.contains("a newer library"), size > 40, "{text}");
         }
         // SAFETY: a null pointer.
@@ -196,40 +180,20 @@ mod tests {
     #[test]
     fn an_answer_ends_where_an_older_program_s_struct_ends() {
         let answer = grow(40);
-        let before = Grown {
-            units: 0,
-            seconds: 0.0,
-            added: ptr::null(),
-            weight: -1.0,
-            ..grow(0)
-        };
+        let before = Grown { units: 0, seconds: 0.0, added: ptr::null(), weight: -1.0, ..grow(0) };
         for size in [24, 32, 40] {
-            let mut place = Grown {
-                struct_size: size,
-                ..before
-            };
+            let mut place = Grown { struct_size: size, ..before };
             // SAFETY: a struct with these bytes.
             unsafe { write_struct(&mut place, "mine", &answer) }.unwrap();
             let wanted = Grown {
                 struct_size: size,
-                added: if size > 24 {
-                    answer.added
-                } else {
-                    before.added
-                },
-                weight: if size > 32 {
-                    answer.weight
-                } else {
-                    before.weight
-                },
+                added: if size > 24 { answer.added } else { before.added },
+                weight: if size > 32 { answer.weight } else { before.weight },
                 ..answer
             };
             assert_eq!(place, wanted);
         }
-        let mut longer = Grown {
-            struct_size: 48,
-            ..before
-        };
+        let mut longer = Grown { struct_size: 48, ..before };
         // SAFETY: the struct is not looked at beyond its size.
         let refused = unsafe { write_struct(&mut longer, "mine", &answer) };
         assert!(format!("{refused:?}").contains("a newer library"));
@@ -243,11 +207,7 @@ mod tests {
         let found = unsafe { read_structs(numbers.as_ptr().cast::<Grown>(), 3, "devices") };
         let found = found.unwrap();
         assert!(found.iter().map(|grown| grown.units).eq(1..=3), "{found:?}");
-        assert!(
-            found
-                .iter()
-                .all(|grown| grown.added.is_null() && grown.weight == 0.0)
-        );
+        assert!(found.iter().all(|grown| grown.added.is_null() && grown.weight == 0.0));
         let numbers = [24, 1, 0, 32, 2, 0, 0_i64];
         // SAFETY: a struct of the first version and one of the second.
         let found = unsafe { read_structs(numbers.as_ptr().cast::<Grown>(), 2, "devices") };

@@ -64,9 +64,6 @@ impl TimesTable {
             points.push((to_size(units, &field("units"))? as u64, seconds));
         }
         let max_units = to_size(self.max_units, &field("max_units"))? as u64;
-        Ok(GivenTimes {
-            points,
-            max_units: (max_units > 0).then_some(max_units),
-        })
+        Ok(GivenTimes { points, max_units: (max_units > 0).then_some(max_units) })
     }
 }

@@ -92,20 +92,12 @@ impl<'a> Caller<'a> {
         let number = |at: usize| pick_number(draw[at]);
         let counts = self.counts.as_ptr();
         MatrixTable {
-            struct_size: if draw[0] == 255 {
-                number(1)
-            } else {
-                size_of::<MatrixTable>() as i64
-            },
+            struct_size: if draw[0] == 255 { number(1) } else { size_of::<MatrixTable>() as i64 },
             kind: i64::from(draw[0] % 5),
             row_major: i64::from(draw[1] % 2),
             rows: number(2),
             cols: number(3),
-            rank: if draw[4].is_multiple_of(4) {
-                number(5)
-            } else {
-                0
-            },
+            rank: if draw[4].is_multiple_of(4) { number(5) } else { 0 },
             row_block: number(5),
             col_block: number(6),
             row_source: if draw[4] % 4 == 1 { number(7) } else { 0 },
@@ -182,8 +174,7 @@ impl<'a> Caller<'a> {
                 _ => isochron_close(session),
             }
         };
-        self.handles
-            .extend((!handle.is_null()).then_some(handle.addr()));
+        self.handles.extend((!handle.is_null()).then_some(handle.addr()));
         self.memory.push(text.cast());
         status
     }
@@ -196,37 +187,19 @@ impl<'a> Caller<'a> {
         let [mut a, mut b, mut c] = [0, 1, 2].map(|side| self.make_matrix(side, draw));
         // Square ones fit, and others are refused.
         (b.kind, c.kind) = (0, 0);
-        a.cols = if draw[11].is_multiple_of(4) {
-            a.cols
-        } else {
-            a.rows
-        };
+        a.cols = if draw[11].is_multiple_of(4) { a.cols } else { a.rows };
         (b.rows, b.cols, c.rows, c.cols) = (a.cols, a.cols, a.rows, a.cols);
         let scalars = self.pick_data(3, draw[10]).cast_const();
-        let (kind, op) = (
-            c_int::from(draw[8] % 5),
-            b"NTCX"[draw[7] as usize % 4] as c_char,
-        );
-        let place = if draw[6] == 255 {
-            ptr::null_mut()
-        } else {
-            &raw mut handle
-        };
-        let mut described = MatrixTable {
-            struct_size: a.struct_size,
-            ..MatrixTable::default()
-        };
+        let (kind, op) = (c_int::from(draw[8] % 5), b"NTCX"[draw[7] as usize % 4] as c_char);
+        let place = if draw[6] == 255 { ptr::null_mut() } else { &raw mut handle };
+        let mut described = MatrixTable { struct_size: a.struct_size, ..MatrixTable::default() };
         let visit = (draw[6] != 253).then_some(visit_element as Visit);
         // SAFETY: the arena has the elements of all small matrices, and others are refused before they are touched.
         let status = unsafe {
             match draw[1] % 7 {
                 5 => isochron_elements(session, kind, &a, visit, ptr::null_mut()),
                 6 => isochron_from_descriptor(
-                    if draw[6] == 254 {
-                        ptr::null()
-                    } else {
-                        DESCRIPTOR.as_ptr()
-                    },
+                    if draw[6] == 254 { ptr::null() } else { DESCRIPTOR.as_ptr() },
                     a.rows,
                     a.cols,
                     a.sub_rows,
@@ -244,8 +217,7 @@ impl<'a> Caller<'a> {
                 _ => isochron_close_product(product),
             }
         };
-        self.handles
-            .extend((!handle.is_null()).then_some(handle.addr()));
+        self.handles.extend((!handle.is_null()).then_some(handle.addr()));
         self.memory.push(text.cast());
         status
     }
@@ -268,11 +240,7 @@ impl<'a> Caller<'a> {
         let sizes = [8, i64::from(draw[10] % 9), number];
         let times_s = [1.0, f64::from(draw[11]), seconds];
         let times = TimesTable {
-            struct_size: if draw[9] == 255 {
-                number
-            } else {
-                size_of::<TimesTable>() as i64
-            },
+            struct_size: if draw[9] == 255 { number } else { size_of::<TimesTable>() as i64 },
             n_points: i64::from(draw[8] % 4),
             units: sizes.as_ptr(),
             seconds: times_s.as_ptr(),
@@ -313,8 +281,7 @@ impl<'a> Caller<'a> {
                 _ => isochron_close_balancer(balancer),
             }
         };
-        self.handles
-            .extend((!handle.is_null()).then_some(handle.addr()));
+        self.handles.extend((!handle.is_null()).then_some(handle.addr()));
         self.memory.extend([state, text_place.cast()]);
         status
     }
@@ -352,10 +319,7 @@ fn pick_text(byte: u8) -> *const c_char {
 
 /// Returns the number of sequences: a few, unless the fuzzer asks for more.
 fn count_cases() -> u32 {
-    std::env::var("PROPTEST_CASES")
-        .ok()
-        .and_then(|cases| cases.parse().ok())
-        .unwrap_or(24)
+    std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(24)
 }
 
 /// Returns the numbers of all ranks, of this one, of no communicator, and of one that was freed.
@@ -366,13 +330,8 @@ fn list_communicators() -> Vec<c_int> {
     unsafe {
         let mut freed = ffi::RSMPI_COMM_NULL;
         ffi::MPI_Comm_dup(ffi::RSMPI_COMM_SELF, &mut freed);
-        let numbers = [
-            ffi::RSMPI_COMM_WORLD,
-            ffi::RSMPI_COMM_SELF,
-            ffi::RSMPI_COMM_NULL,
-            freed,
-        ]
-        .map(|comm| ffi::RSMPI_Comm_c2f(comm));
+        let numbers = [ffi::RSMPI_COMM_WORLD, ffi::RSMPI_COMM_SELF, ffi::RSMPI_COMM_NULL, freed]
+            .map(|comm| ffi::RSMPI_Comm_c2f(comm));
         ffi::MPI_Comm_free(&mut freed);
         numbers.to_vec()
     }

@@ -91,9 +91,7 @@ fn list_interface(header: &str) -> Vec<String> {
 
 /// Returns the name of the call that a line of a header declares.
 fn find_declared(line: &str) -> Option<&str> {
-    let rest = ["int ", "const char *"]
-        .iter()
-        .find_map(|kind| line.strip_prefix(kind))?;
+    let rest = ["int ", "const char *"].iter().find_map(|kind| line.strip_prefix(kind))?;
     let (name, _) = rest.split_once('(')?;
     name.starts_with("isochron_").then_some(name)
 }
@@ -102,9 +100,7 @@ fn find_declared(line: &str) -> Option<&str> {
 #[test]
 fn what_is_added_to_the_interface_raises_its_version() {
     let text = std::fs::read_to_string(package().join("interface.txt")).expect("the list");
-    let lines = text
-        .lines()
-        .filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     let (versions, listed): (Vec<&str>, Vec<&str>) =
         lines.partition(|line| line.starts_with("version "));
     let made = make_header();
@@ -113,19 +109,13 @@ fn what_is_added_to_the_interface_raises_its_version() {
     let had: BTreeSet<&str> = had.iter().map(String::as_str).collect();
     let known: BTreeSet<&str> = listed.iter().copied().collect();
     let differing: Vec<&&str> = had.symmetric_difference(&known).collect();
-    assert!(
-        differing.is_empty(),
-        "interface.txt and the header differ: {differing:?}"
-    );
+    assert!(differing.is_empty(), "interface.txt and the header differ: {differing:?}");
     assert_eq!(known.len(), listed.len(), "each line comes once");
     let major = env!("CARGO_PKG_VERSION_MAJOR");
     for (index, version) in versions.iter().enumerate() {
         assert_eq!(*version, format!("version {major}.{}", index + 1));
     }
-    for (name, value) in [
-        ("MAJOR", major.to_owned()),
-        ("MINOR", versions.len().to_string()),
-    ] {
+    for (name, value) in [("MAJOR", major.to_owned()), ("MINOR", versions.len().to_string())] {
         let line = format!("#define ISOCHRON_ABI_{name} {value}\n");
         assert!(made.contains(&line), "{line}");
     }

@@ -29,10 +29,7 @@ pub fn exchange_borders(
     let recvs = [(above, own.start - COLS), (below, own.end)];
     let [sends, recvs] = [sends, recvs].map(|rows| {
         let rows = rows.iter().filter_map(|&(other, row)| Some((other?, row)));
-        rows.map(|(other, row)| Message::plain(other, 0, row..row + COLS))
-            .collect::<Vec<_>>()
+        rows.map(|(other, row)| Message::plain(other, 0, row..row + COLS)).collect::<Vec<_>>()
     });
-    Ok(Transfer::start(comm, vec![plate], &sends, &recvs)?
-        .finish()?
-        .remove(0))
+    Ok(Transfer::start(comm, vec![plate], &sends, &recvs)?.finish()?.remove(0))
 }

@@ -56,10 +56,7 @@ impl SlowRank {
 
     /// Returns the settings of a run whose rows stay even.
     pub fn keep_even(&self) -> RebalanceConfig {
-        RebalanceConfig {
-            trigger: 1e12,
-            ..self.configure()
-        }
+        RebalanceConfig { trigger: 1e12, ..self.configure() }
     }
 
     fn find_pace(&self, rank: usize, sweep: u64) -> f64 {

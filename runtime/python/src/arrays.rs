@@ -44,11 +44,7 @@ impl ArrayMemory {
             let reason = "its elements are not aligned: copy it by numpy.array";
             return Err(RaisedError::refuse(name, "an array of any bytes", reason));
         }
-        Ok(Self {
-            name,
-            buffer,
-            element,
-        })
+        Ok(Self { name, buffer, element })
     }
 
     /// Returns the type of the elements.
@@ -105,17 +101,12 @@ impl ArrayMemory {
         let whole = whole.filter(|&distance| distance / bytes >= shape[along]);
         let reason =
             "its lines have to be whole elements apart, in ascending order, and must not overlap";
-        whole
-            .map(|distance| distance / bytes)
-            .ok_or_else(|| self.refuse_strides(reason))
+        whole.map(|distance| distance / bytes).ok_or_else(|| self.refuse_strides(reason))
     }
 
     fn refuse_strides(&self, reason: &str) -> Error {
         let strides = self.buffer.strides();
-        let value = format!(
-            "an array with strides of {} and {} bytes",
-            strides[0], strides[1]
-        );
+        let value = format!("an array with strides of {} and {} bytes", strides[0], strides[1]);
         let reason = format!("{reason}: copy it by numpy.ascontiguousarray");
         Error::parameter(self.name, value, reason)
     }
@@ -196,11 +187,8 @@ fn describe_type(array: &Bound<'_, PyAny>, format: &str) -> String {
 
 /// Returns the type that a format of the `struct` module stands for.
 fn find_element(format: &str) -> Option<ElementType> {
-    let native: &[char] = if cfg!(target_endian = "little") {
-        &['@', '=', '<']
-    } else {
-        &['@', '=', '>', '!']
-    };
+    let native: &[char] =
+        if cfg!(target_endian = "little") { &['@', '=', '<'] } else { &['@', '=', '>', '!'] };
     match format.strip_prefix(native).unwrap_or(format) {
         "f" => Some(ElementType::F32),
         "d" => Some(ElementType::F64),
@@ -240,22 +228,14 @@ pub(crate) fn read_element(
             RaisedError::refuse_as(&error, argument, value, reason)
         }
     })?;
-    ElementType::ALL
-        .into_iter()
-        .find(|&element| name_element(element) == name)
-        .ok_or_else(|| {
-            let reason = "use float32 (f32), float64 (f64), complex64 (c32) or complex128 (c64)";
-            RaisedError::refuse(argument, name, reason)
-        })
+    ElementType::ALL.into_iter().find(|&element| name_element(element) == name).ok_or_else(|| {
+        let reason = "use float32 (f32), float64 (f64), complex64 (c32) or complex128 (c64)";
+        RaisedError::refuse(argument, name, reason)
+    })
 }
 
 fn find_dtype_name(dtype: &Bound<'_, PyAny>) -> PyResult<String> {
-    dtype
-        .py()
-        .import("numpy")?
-        .call_method1("dtype", (dtype,))?
-        .getattr("name")?
-        .extract()
+    dtype.py().import("numpy")?.call_method1("dtype", (dtype,))?.getattr("name")?.extract()
 }
 
 /// Makes an array of NumPy, whose elements are not set.
@@ -266,9 +246,7 @@ pub(crate) fn make_array<'py>(
     order: Order,
 ) -> PyResult<Bound<'py, PyAny>> {
     let shape = PyTuple::new(py, shape)?;
-    py.import("numpy")?
-        .getattr("empty")?
-        .call1((shape, dtype, name_order(order)))
+    py.import("numpy")?.getattr("empty")?.call1((shape, dtype, name_order(order)))
 }
 
 /// Returns the arrays of a rank: one, or those of a list or a tuple.

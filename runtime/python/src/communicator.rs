@@ -24,10 +24,7 @@ fn adopt_mpi(comm: &Bound<'_, PyAny>) -> Result<Arc<dyn Comm>, RaisedError> {
     use isochron::prelude::MpiComm;
 
     let py = comm.py();
-    let mpi4py = py
-        .import("sys")?
-        .getattr("modules")?
-        .call_method1("get", ("mpi4py.MPI",))?;
+    let mpi4py = py.import("sys")?.getattr("modules")?.call_method1("get", ("mpi4py.MPI",))?;
     if mpi4py.is_none() || !comm.is_instance(&mpi4py.getattr("Comm")?)? {
         let reason = "a communicator of mpi4py is needed, or None for one local rank";
         return Err(RaisedError::refuse_type("comm", describe(comm), reason));
@@ -36,11 +33,7 @@ fn adopt_mpi(comm: &Bound<'_, PyAny>) -> Result<Arc<dyn Comm>, RaisedError> {
         ["Is_initialized", "Is_finalized"].map(|name| mpi4py.call_method0(name)?.is_truthy());
     if !is_begun? || is_over? {
         let reason = "MPI has to be initialised and not yet finalised";
-        return Err(RaisedError::refuse(
-            "comm",
-            "of MPI that does not run",
-            reason,
-        ));
+        return Err(RaisedError::refuse("comm", "of MPI that does not run", reason));
     }
     let theirs: String = mpi4py.call_method0("Get_library_version")?.extract()?;
     compare_libraries(theirs.trim_end_matches('\0').trim())?;
@@ -83,9 +76,7 @@ fn adopt_mpi(comm: &Bound<'_, PyAny>) -> Result<Arc<dyn Comm>, RaisedError> {
 
 /// Returns a value as Python shows it.
 pub(crate) fn describe(value: &Bound<'_, PyAny>) -> String {
-    value
-        .repr()
-        .map_or_else(|_| "unreadable".to_owned(), |text| text.to_string())
+    value.repr().map_or_else(|_| "unreadable".to_owned(), |text| text.to_string())
 }
 
 /// Ends the block of a context manager: tells the other ranks of its exception, and closes the value. The exception goes on.

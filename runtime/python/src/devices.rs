@@ -98,9 +98,8 @@ impl PyNode {
         let cols: Vec<usize> = cols.into_iter().map(|cols| cols.0).collect();
         let config: MeasureConfig = configure(read_keywords(settings)?)?;
         let mut node = self.0.borrow()?;
-        let models = run_detached(py, || {
-            measure_typed(&mut node, element, rows.0, k.0, &cols, &config)
-        })?;
+        let models =
+            run_detached(py, || measure_typed(&mut node, element, rows.0, k.0, &cols, &config))?;
         Ok(models
             .into_iter()
             .map(|model| PyModel::from_points(model.points().to_vec(), Fit::PiecewiseSpeed))

@@ -154,10 +154,7 @@ impl PyDistribution {
 
     /// Returns the submatrix in these rows and columns, from the first to before the last, with its elements in place.
     fn sub(&self, rows: [Count; 2], cols: [Count; 2]) -> Result<Self, RaisedError> {
-        let [rows, cols] = [rows, cols].map(|[start, end]| Range {
-            start: start.0,
-            end: end.0,
-        });
+        let [rows, cols] = [rows, cols].map(|[start, end]| Range { start: start.0, end: end.0 });
         Ok(Self(self.0.sub(rows, cols)?))
     }
 
@@ -193,9 +190,7 @@ impl PyDistribution {
         let lines = self.0.lines(rank.0).into_iter();
         let numbers =
             |lines: Vec<(usize, usize)>| lines.into_iter().map(|(line, _)| line).collect();
-        Ok(lines
-            .map(|[rows, cols]| (numbers(rows), numbers(cols)))
-            .collect())
+        Ok(lines.map(|[rows, cols]| (numbers(rows), numbers(cols))).collect())
     }
 
     /// Sets the elements that `rank` has in `arrays`, one array or a list of blocks, to `element(rows, cols)`: a function of
@@ -210,11 +205,7 @@ impl PyDistribution {
         self.check_rank(rank)?;
         if !element.is_callable() {
             let reason = "a function of rows and columns is needed";
-            return Err(RaisedError::refuse_type(
-                "element",
-                describe(element),
-                reason,
-            ));
+            return Err(RaisedError::refuse_type("element", describe(element), reason));
         }
         let arrays = list_arrays(arrays);
         let shapes = self.0.local_shapes(rank);

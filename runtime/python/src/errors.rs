@@ -26,18 +26,13 @@ pub(crate) fn input_error(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
     static MADE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     Ok(MADE
         .get_or_try_init(py, || {
-            let bases = [
-                py.get_type::<IsochronError>(),
-                py.get_type::<PyValueError>(),
-            ];
+            let bases = [py.get_type::<IsochronError>(), py.get_type::<PyValueError>()];
             let class = PyTuple::new(py, bases)?;
             let members = pyo3::types::PyDict::new(py);
             members.set_item("__module__", "isochron")?;
             let text = "The request, an argument or a file is wrong. Nothing was computed.";
             members.set_item("__doc__", text)?;
-            let made = py
-                .get_type::<PyType>()
-                .call1(("InputError", class, members))?;
+            let made = py.get_type::<PyType>().call1(("InputError", class, members))?;
             Ok::<_, PyErr>(made.cast_into::<PyType>()?.unbind())
         })?
         .bind(py))
@@ -102,20 +97,13 @@ pub(crate) fn agree_on<T>(
         return outcome;
     }
     let mine = outcome.as_ref().err().map(RaisedError::describe);
-    let mut failures = comm
-        .gather(&(comm.host().to_owned(), mine))?
-        .into_iter()
-        .enumerate();
+    let mut failures = comm.gather(&(comm.host().to_owned(), mine))?.into_iter().enumerate();
     let first = failures.find_map(|(rank, (host, failure))| Some((rank, host, failure?)));
     let Some((rank, host, (text, is_type))) = first else {
         return outcome;
     };
     let text = format!("rank {rank} on {host}: {text}");
-    Err(RaisedError(if is_type {
-        PyTypeError::new_err(text)
-    } else {
-        new_input_error(text)
-    }))
+    Err(RaisedError(if is_type { PyTypeError::new_err(text) } else { new_input_error(text) }))
 }
 
 impl From<Error> for RaisedError {
@@ -209,9 +197,7 @@ fn read_number<'a, 'py, N: FromPyObject<'a, 'py, Error = PyErr>>(
 
 /// Returns a number as Python shows it, without the digits in the middle of a long one.
 fn show_short(value: Borrowed<'_, '_, PyAny>) -> String {
-    let text = value
-        .repr()
-        .map_or_else(|_| "a number".to_owned(), |text| text.to_string());
+    let text = value.repr().map_or_else(|_| "a number".to_owned(), |text| text.to_string());
     match text.get(..20).filter(|_| text.len() > 50) {
         Some(start) => format!("{start}..."),
         None => text,

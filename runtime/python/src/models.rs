@@ -29,12 +29,7 @@ fn read_numbers(point: &Bound<'_, PyAny>) -> PyResult<Point> {
         [t_s, reps, ci_s] => (t_s.extract()?, reps.extract()?, ci_s.extract()?),
         _ => return Err(PyValueError::new_err("it has two or four numbers")),
     };
-    Ok(Point {
-        d: units.0,
-        t_s: t_s.0,
-        reps: reps.0,
-        ci_s: ci_s.0,
-    })
+    Ok(Point { d: units.0, t_s: t_s.0, reps: reps.0, ci_s: ci_s.0 })
 }
 
 /// One size, or several.
@@ -52,9 +47,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Sizes {
             Err(error) if !error.is_instance_of::<PyTypeError>(sizes.py()) => Err(error),
             Err(_) => {
                 let sizes: Vec<Number> = sizes.extract()?;
-                Ok(Self::Several(
-                    sizes.into_iter().map(|size| size.0).collect(),
-                ))
+                Ok(Self::Several(sizes.into_iter().map(|size| size.0).collect()))
             }
         }
     }
@@ -112,10 +105,7 @@ impl PyModel {
     /// The points: units, seconds, repetitions and half-width of the confidence interval.
     #[getter]
     fn points(&self) -> Vec<(u64, f64, u32, f64)> {
-        self.points
-            .iter()
-            .map(|point| (point.d, point.t_s, point.reps, point.ci_s))
-            .collect()
+        self.points.iter().map(|point| (point.d, point.t_s, point.reps, point.ci_s)).collect()
     }
 
     /// The kind of the model.

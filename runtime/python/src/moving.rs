@@ -47,17 +47,10 @@ pub(crate) fn lock_out(
     if describe_rows(rows) != describe_rows(&target) {
         let [theirs, own] = [rows, &target].map(|array| {
             let format = array.format().to_string_lossy().into_owned();
-            format!(
-                "rows of shape {:?} and format {format}",
-                &array.shape()[1..]
-            )
+            format!("rows of shape {:?} and format {format}", &array.shape()[1..])
         });
         let reason = format!("array has {theirs}");
-        return Err(RaisedError::refuse(
-            "out",
-            format!("an array with {own}"),
-            reason,
-        ));
+        return Err(RaisedError::refuse("out", format!("an array with {own}"), reason));
     }
     if target.readonly() {
         let reason = "the rows of the new part are written to it";
@@ -114,16 +107,9 @@ pub(crate) unsafe fn find_memory<'m>(
     if to.start as i128 - from.start as i128 != moved * count_row_bytes(rows) as i128 {
         let reason = "it overlaps array, and a row that stays would have another place: give another array, or slices of \
                       one array that has a place for every row";
-        return Err(RaisedError::refuse(
-            "out",
-            "a slice of the same array",
-            reason,
-        ));
+        return Err(RaisedError::refuse("out", "a slice of the same array", reason));
     }
-    let start = target
-        .buf_ptr()
-        .cast::<u8>()
-        .with_addr(from.start.min(to.start));
+    let start = target.buf_ptr().cast::<u8>().with_addr(from.start.min(to.start));
     let bytes = from.end.max(to.end) - start.addr();
     // SAFETY: the two buffers overlap, so they have all bytes from the first of them to the last; nothing else uses these, as
     // the caller says.
@@ -148,14 +134,8 @@ fn check_bytes(name: &'static str, array: &PyUntypedBuffer) -> Result<(), Error>
 /// Describes the rows of an array, which are alike on all ranks.
 pub(crate) fn describe_rows(rows: &PyUntypedBuffer) -> Settings {
     Settings::from([
-        (
-            "format of the array".to_owned(),
-            rows.format().to_string_lossy().into_owned(),
-        ),
-        (
-            "shape of a row".to_owned(),
-            format!("{:?}", &rows.shape()[1..]),
-        ),
+        ("format of the array".to_owned(), rows.format().to_string_lossy().into_owned()),
+        ("shape of a row".to_owned(), format!("{:?}", &rows.shape()[1..])),
     ])
 }
 
@@ -187,9 +167,7 @@ pub(crate) fn read_blocks<'py>(
     blocks: &Bound<'py, PyAny>,
     units: u64,
 ) -> Result<LockedBlocks<'py>, RaisedError> {
-    let list = blocks
-        .try_iter()
-        .and_then(Iterator::collect::<PyResult<Vec<_>>>);
+    let list = blocks.try_iter().and_then(Iterator::collect::<PyResult<Vec<_>>>);
     let arrays = list.map_err(|error| {
         let reason = format!("give a list of arrays ({error})");
         RaisedError::refuse_as(&error, "blocks", "no list", reason)
@@ -201,11 +179,7 @@ pub(crate) fn read_blocks<'py>(
     }
     let read: Result<(Vec<_>, Vec<_>), RaisedError> = arrays.iter().map(read_block).collect();
     let (kinds, locked) = read?;
-    Ok(LockedBlocks {
-        arrays,
-        kinds,
-        locked,
-    })
+    Ok(LockedBlocks { arrays, kinds, locked })
 }
 
 fn read_block(block: &Bound<'_, PyAny>) -> Result<(Vec<u8>, PyUntypedBuffer), RaisedError> {
@@ -221,9 +195,7 @@ fn read_block(block: &Bound<'_, PyAny>) -> Result<(Vec<u8>, PyUntypedBuffer), Ra
 /// Returns an array without dimensions as one with a single element, which has a shape that buffers tell. Others stay as
 /// they are.
 fn give_dimension<'py>(block: &Bound<'py, PyAny>) -> Bound<'py, PyAny> {
-    let dimensions = block
-        .getattr("ndim")
-        .and_then(|ndim| ndim.extract::<usize>());
+    let dimensions = block.getattr("ndim").and_then(|ndim| ndim.extract::<usize>());
     let flat = match dimensions {
         Ok(0) => block.call_method1("reshape", (1,)).ok(),
         _ => None,
@@ -234,11 +206,7 @@ fn give_dimension<'py>(block: &Bound<'py, PyAny>) -> Bound<'py, PyAny> {
 /// Returns the type and the shape of an array as bytes.
 fn pack_kind(block: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     let kind = (block.getattr("dtype")?, block.getattr("shape")?);
-    block
-        .py()
-        .import("pickle")?
-        .call_method1("dumps", (kind,))?
-        .extract()
+    block.py().import("pickle")?.call_method1("dumps", (kind,))?.extract()
 }
 
 /// Makes arrays of blocks that have come: the type and shape of each as bytes, and the bytes of its elements.

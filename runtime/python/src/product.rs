@@ -42,10 +42,7 @@ impl ProductKeywords<'_> {
     }
 
     fn read_op(&self, letter: char) -> Result<Op, Error> {
-        letter
-            .to_string()
-            .parse()
-            .map_err(|error: String| Error::parameter("ops", self.ops, error))
+        letter.to_string().parse().map_err(|error: String| Error::parameter("ops", self.ops, error))
     }
 
     fn read_config(&self) -> Result<ProductConfig, RaisedError> {
@@ -104,16 +101,8 @@ impl<'py> GivenMatrices<'py> {
         let c = if self.0[2].is_some() {
             self.find_local(2)?
         } else {
-            let rows = if ops[0].transposes() {
-                a.cols()
-            } else {
-                a.rows()
-            };
-            let cols = if ops[1].transposes() {
-                b.rows()
-            } else {
-                b.cols()
-            };
+            let rows = if ops[0].transposes() { a.cols() } else { a.rows() };
+            let cols = if ops[1].transposes() { b.rows() } else { b.cols() };
             Distribution::on_one(rows, cols, 0, 1)?.row_major()
         };
         Ok([a, b, c])
@@ -172,11 +161,7 @@ fn lock_piece(
     if memory.element() != element {
         let [found, wanted] = [memory.element(), element].map(name_element);
         let reason = format!("the product has {wanted}: all three matrices have one type");
-        return Err(RaisedError::refuse(
-            name,
-            format!("an array of {found}"),
-            reason,
-        ));
+        return Err(RaisedError::refuse(name, format!("an array of {found}"), reason));
     }
     if memory.shape() != shape {
         let (found, wanted) = (memory.shape(), shape);
@@ -209,10 +194,7 @@ impl LockedMatrices {
             result: given.lock_side(2, &on[2], rank, element)?,
             orders: on.each_ref().map(Distribution::order),
         };
-        locked
-            .result
-            .iter()
-            .try_for_each(ArrayMemory::check_writable)?;
+        locked.result.iter().try_for_each(ArrayMemory::check_writable)?;
         check_shared(&locked.find_lines()?)?;
         Ok(locked)
     }
@@ -271,9 +253,7 @@ impl From<&ProductRun> for PyLastRun {
 #[pymethods]
 impl PyLastRun {
     fn __repr__(&self) -> String {
-        let Self {
-            in_place, bytes, ..
-        } = self;
+        let Self { in_place, bytes, .. } = self;
         format!("<LastRun {in_place:?} in place, {bytes} bytes>")
     }
 }
@@ -358,16 +338,9 @@ impl PyProduct {
         let comm = std::sync::Arc::clone(state.session.comm());
         let fitted = self.fit_matrices(py, given, comm.rank(), scalars);
         let (c, locked, scalars) = agree_on(&*comm, fitted)?;
-        let SessionState {
-            session, last_run, ..
-        } = &mut *state;
-        let run = run_detached(py, || {
-            product.apply(LockedRun {
-                session,
-                locked: &locked,
-                scalars,
-            })
-        })?;
+        let SessionState { session, last_run, .. } = &mut *state;
+        let run =
+            run_detached(py, || product.apply(LockedRun { session, locked: &locked, scalars }))?;
         *last_run = Some((product.plan().clone(), run));
         Ok(c)
     }
@@ -502,16 +475,9 @@ unsafe fn view_arrays<T: Element, D>(
 /// Returns the type of elements that all ranks with arrays have.
 fn agree_on_element(comm: &dyn Comm, mine: Option<ElementType>) -> Result<ElementType, Error> {
     let all = comm.gather(&mine)?;
-    let mut given = all
-        .iter()
-        .enumerate()
-        .filter_map(|(rank, given)| Some((rank, (*given)?)));
+    let mut given = all.iter().enumerate().filter_map(|(rank, given)| Some((rank, (*given)?)));
     let Some((first, element)) = given.next() else {
-        return Err(Error::parameter(
-            "a, b and c",
-            "None on all ranks",
-            "no rank has an array",
-        ));
+        return Err(Error::parameter("a, b and c", "None on all ranks", "no rank has an array"));
     };
     match given.find(|(_, other)| *other != element) {
         None => Ok(element),

@@ -70,10 +70,7 @@ impl PyRebalancer {
             return Ok(ended.clone());
         }
         let state = self.state.borrow()?;
-        Ok(EndedLoop {
-            units: state.balancer.units().to_vec(),
-            moves: state.balancer.moves(),
-        })
+        Ok(EndedLoop { units: state.balancer.units().to_vec(), moves: state.balancer.moves() })
     }
 
     /// Notes what can be read once the balancer is closed.
@@ -152,10 +149,7 @@ impl PyRebalancer {
     /// `moved` of the step says if the parts have changed. A block that raises does not end the sweep, and its time is
     /// ignored.
     fn step(slf: Py<Self>) -> PyStep {
-        PyStep {
-            balancer: slf,
-            has_moved: std::sync::atomic::AtomicBool::new(false),
-        }
+        PyStep { balancer: slf, has_moved: std::sync::atomic::AtomicBool::new(false) }
     }
 
     /// Begins to time this rank's work.
@@ -330,8 +324,7 @@ impl PyStep {
         balancer.end()?;
         if value.is_none() {
             let has_moved = balancer.balance(value.py())?;
-            self.has_moved
-                .store(has_moved, std::sync::atomic::Ordering::Relaxed);
+            self.has_moved.store(has_moved, std::sync::atomic::Ordering::Relaxed);
         } else {
             balancer.ignore_sweep()?;
         }
@@ -350,9 +343,7 @@ pub fn measure_move(
     comm: Option<&Bound<'_, PyAny>>,
 ) -> Result<f64, RaisedError> {
     let comm = adopt_ranks(comm)?;
-    Ok(run_detached(py, || {
-        measure_move_unit_s(&*comm, unit_bytes.0)
-    })?)
+    Ok(run_detached(py, || measure_move_unit_s(&*comm, unit_bytes.0))?)
 }
 
 /// Reads the settings of a loop, and those of this rank.

@@ -88,11 +88,8 @@ impl PySession {
             builder = builder.models(models);
         }
         let session = run_detached(py, || builder.build(comm))?;
-        let state = SessionState {
-            session,
-            last_run: None,
-            keeps_models: store == StoreMode::ReadWrite,
-        };
+        let state =
+            SessionState { session, last_run: None, keeps_models: store == StoreMode::ReadWrite };
         Ok(Self(ThreadBound::new("session", state)))
     }
 
@@ -158,14 +155,7 @@ impl PySession {
         strategy: Option<&str>,
         epsilon: Option<Number>,
     ) -> Result<Bound<'py, PyAny>, RaisedError> {
-        let keywords = ProductKeywords {
-            ops,
-            block,
-            panel,
-            split,
-            strategy,
-            epsilon,
-        };
+        let keywords = ProductKeywords { ops, block, panel, split, strategy, epsilon };
         let on = on.map(|on| on.map(|on| on.0.clone()));
         let given = GivenMatrices::new(a, b, c);
         PyProduct::prepare_for(slf, &given, on, &keywords)?.multiply(
@@ -191,14 +181,7 @@ impl PySession {
         strategy: Option<&str>,
         epsilon: Option<Number>,
     ) -> Result<PyProduct, RaisedError> {
-        let keywords = ProductKeywords {
-            ops,
-            block,
-            panel,
-            split,
-            strategy,
-            epsilon,
-        };
+        let keywords = ProductKeywords { ops, block, panel, split, strategy, epsilon };
         let on = on.map(|on| on.0.clone());
         PyProduct::prepare_as(slf, on, dtype, &keywords)
     }
@@ -240,11 +223,8 @@ impl PySession {
         value: &Bound<'_, PyAny>,
         _trace: &Bound<'_, PyAny>,
     ) -> Result<bool, RaisedError> {
-        let saved = if value.is_none() && self.keeps_models() {
-            self.save_models(py)
-        } else {
-            Ok(())
-        };
+        let saved =
+            if value.is_none() && self.keeps_models() { self.save_models(py) } else { Ok(()) };
         let left = leave_block(&self.0, |state| state.session.comm(), value);
         saved.and(left)
     }

@@ -58,11 +58,8 @@ fn read_value(value: &Bound<'_, PyAny>) -> PyResult<Value> {
     options.set_item("allow_nan", false)?;
     let to_list = py.import("operator")?.getattr("methodcaller")?;
     options.set_item("default", to_list.call1(("tolist",))?)?;
-    let text: String = py
-        .import("json")?
-        .getattr("dumps")?
-        .call((value,), Some(&options))?
-        .extract()?;
+    let text: String =
+        py.import("json")?.getattr("dumps")?.call((value,), Some(&options))?.extract()?;
     serde_json::from_str(&text).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
@@ -100,13 +97,10 @@ fn refuse_setting(name: &str, value: &Value, error: &serde_json::Error) -> Raise
         ("expected usize", WHOLE_NUMBER),
     ]
     .into_iter();
-    let plain = known
-        .find(|(end, _)| reason.ends_with(end))
-        .map_or(reason.as_str(), |(_, plain)| plain);
+    let plain =
+        known.find(|(end, _)| reason.ends_with(end)).map_or(reason.as_str(), |(_, plain)| plain);
     let value = format!("{name}={value}");
-    let is_type = ["invalid type", "unknown field"]
-        .iter()
-        .any(|words| reason.starts_with(words));
+    let is_type = ["invalid type", "unknown field"].iter().any(|words| reason.starts_with(words));
     if is_type {
         RaisedError::refuse_type(SETTINGS, value, plain)
     } else {

@@ -86,10 +86,7 @@ pub fn split_units(
     let points = points.collect::<Result<Vec<_>, RaisedError>>()?;
     let points: Vec<&[(u64, f64)]> = points.iter().map(Vec::as_slice).collect();
     let parts = split(total.0, &points, &options)?;
-    Ok(PyPartition {
-        units: parts.units,
-        times: parts.times_s,
-    })
+    Ok(PyPartition { units: parts.units, times: parts.times_s })
 }
 
 /// Reads the points of a device: a model, or units and seconds.

@@ -54,11 +54,7 @@ impl<T> ThreadBound<T> {
         self.home.check(self.what).map_err(Error::from)?;
         if thread::current().id() != self.thread {
             let reason = "only the thread that made it may use it";
-            return Err(RaisedError::refuse(
-                self.what,
-                "used by another thread",
-                reason,
-            ));
+            return Err(RaisedError::refuse(self.what, "used by another thread", reason));
         }
         let reason = "one call at a time";
         (self.value.try_borrow_mut()).map_err(|_| RaisedError::refuse(self.what, "in use", reason))

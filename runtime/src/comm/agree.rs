@@ -56,8 +56,7 @@ pub fn share_outcome<V: Serialize + DeserializeOwned>(
         Some(outcome) if comm.size() == 1 => return outcome,
         outcome => outcome.map(|outcome| outcome.map_err(|error| ToldFailure::new(comm, &error))),
     };
-    comm.share::<Result<V, ToldFailure>>(root, told)?
-        .map_err(Error::from)
+    comm.share::<Result<V, ToldFailure>>(root, told)?.map_err(Error::from)
 }
 
 /// A failure as it travels between ranks.
@@ -73,17 +72,9 @@ impl ToldFailure {
     /// Describes an error of this rank, or one that all ranks know already.
     fn new(comm: &dyn Comm, error: &Error) -> Self {
         match error {
-            Error::Rank {
-                rank,
-                host,
-                cause,
-                class,
-            } => Self {
-                rank: *rank,
-                host: host.clone(),
-                cause: cause.clone(),
-                class: *class,
-            },
+            Error::Rank { rank, host, cause, class } => {
+                Self { rank: *rank, host: host.clone(), cause: cause.clone(), class: *class }
+            }
             error => Self {
                 rank: comm.rank(),
                 host: comm.host().to_owned(),
@@ -96,17 +87,7 @@ impl ToldFailure {
 
 impl From<ToldFailure> for Error {
     fn from(failure: ToldFailure) -> Self {
-        let ToldFailure {
-            rank,
-            host,
-            cause,
-            class,
-        } = failure;
-        Self::Rank {
-            rank,
-            host,
-            cause,
-            class,
-        }
+        let ToldFailure { rank, host, cause, class } = failure;
+        Self::Rank { rank, host, cause, class }
     }
 }

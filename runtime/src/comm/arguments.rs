@@ -36,11 +36,7 @@ pub(crate) struct EnteredCall<'c> {
 impl<'c> CollectiveCall<'c> {
     /// Begins with no arguments. The name is what the call does, in words of all languages, such as `planning`.
     pub(crate) fn new(comm: &'c dyn Comm, name: &'static str) -> Self {
-        Self {
-            comm,
-            name,
-            arguments: Settings::new(),
-        }
+        Self { comm, name, arguments: Settings::new() }
     }
 
     /// Adds an argument, or the fields of one that has some. A float that is not finite counts as not given.
@@ -113,11 +109,7 @@ impl<'c> CollectiveCall<'c> {
         self,
         prepared: Result<V, Error>,
     ) -> Result<(EnteredCall<'c>, V), Error> {
-        let Self {
-            comm,
-            name,
-            arguments,
-        } = self;
+        let Self { comm, name, arguments } = self;
         let number = hash_arguments(&arguments);
         enter_call(comm, name, number, || arguments, prepared)
     }
@@ -161,11 +153,7 @@ pub(crate) fn enter_call<'c, V>(
         };
         return Err(Error::Settings(differences));
     }
-    let prepared = if failures == [0] {
-        prepared?
-    } else {
-        agree(comm, prepared)?
-    };
+    let prepared = if failures == [0] { prepared? } else { agree(comm, prepared)? };
     Ok((EnteredCall { comm, name }, prepared))
 }
 
@@ -178,18 +166,13 @@ pub(crate) fn add_scalars<T: Scalar>(settings: &mut Settings, scalars: Scalars<T
 
 /// Writes a number as a user does: a real one without its imaginary part.
 fn show_number(number: Complex64) -> String {
-    if number.im == 0.0 {
-        number.re.to_string()
-    } else {
-        number.to_string()
-    }
+    if number.im == 0.0 { number.re.to_string() } else { number.to_string() }
 }
 
 impl Drop for EnteredCall<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.comm
-                .abandon(&format!("it panicked while {}", self.name));
+            self.comm.abandon(&format!("it panicked while {}", self.name));
         }
     }
 }
@@ -202,22 +185,16 @@ mod tests {
     #[test]
     fn arguments_are_shown_as_a_user_writes_them() {
         let comm = LocalComm::new();
-        let scalars = Scalars {
-            alpha: Complex64::new(1.5, -2.0),
-            beta: Complex64::new(0.5, 0.0),
-        };
+        let scalars = Scalars { alpha: Complex64::new(1.5, -2.0), beta: Complex64::new(0.5, 0.0) };
         let call = CollectiveCall::new(&comm, "planning")
             .with("block", &64)
             .with_scalars(scalars)
             .with_path("file", Path::new("/a/b"))
             .with_spread("source", &Spread::whole(3, 4))
             .with_long("plan", "a plan", &[1, 2]);
-        for (name, value) in [
-            ("block", "64"),
-            ("alpha", "1.5-2i"),
-            ("beta", "0.5"),
-            ("file", "/a/b"),
-        ] {
+        for (name, value) in
+            [("block", "64"), ("alpha", "1.5-2i"), ("beta", "0.5"), ("file", "/a/b")]
+        {
             assert_eq!(call.arguments[name], value);
         }
         assert!(call.arguments["source"].starts_with("a distribution of 3×4\u{1f}"));

@@ -64,10 +64,8 @@ pub fn encode<V: Serialize>(value: &V) -> Vec<u8> {
 /// # Errors
 /// [`Error::Unreadable`].
 pub fn decode<V: DeserializeOwned>(rank: usize, bytes: &[u8]) -> Result<V, Error> {
-    serde_json::from_slice(bytes).map_err(|error| Error::Unreadable {
-        rank,
-        reason: error.to_string(),
-    })
+    serde_json::from_slice(bytes)
+        .map_err(|error| Error::Unreadable { rank, reason: error.to_string() })
 }
 
 #[cfg(test)]

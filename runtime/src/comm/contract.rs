@@ -64,10 +64,7 @@ pub trait Comm {
     /// reports an error. They are done when the returned value says so or has been dropped without an error. Until then
     /// nothing writes to memory that is sent or touches memory that is received. Memory that is received overlaps no other
     /// message.
-    #[allow(
-        unsafe_code,
-        reason = "memory that is lent until an event has no safe signature"
-    )]
+    #[allow(unsafe_code, reason = "memory that is lent until an event has no safe signature")]
     unsafe fn start(
         &self,
         sends: &[MessageSpan],

@@ -67,10 +67,7 @@ impl StallWatch {
         let rested = Instant::now();
         std::thread::sleep(rest);
         let ran = Instant::now();
-        Self {
-            ran,
-            longest: (ran - rested).saturating_sub(rest),
-        }
+        Self { ran, longest: (ran - rested).saturating_sub(rest) }
     }
 
     /// Lets other threads run.
@@ -108,14 +105,8 @@ pub(crate) fn measure_exchange_s(
         starts.push(Instant::now());
     }
     let in_a_row = tries.min(2);
-    let fastest = starts
-        .windows(in_a_row + 1)
-        .map(|times| times[in_a_row] - times[0])
-        .min();
-    Ok([
-        fastest.unwrap_or_default().as_secs_f64() / in_a_row as f64,
-        watch.longest.as_secs_f64(),
-    ])
+    let fastest = starts.windows(in_a_row + 1).map(|times| times[in_a_row] - times[0]).min();
+    Ok([fastest.unwrap_or_default().as_secs_f64() / in_a_row as f64, watch.longest.as_secs_f64()])
 }
 
 /// Measures the CPU time, in seconds, of an exchange of messages of `bytes` bytes: the least of some. Looking for them

@@ -3,12 +3,8 @@
 use isochron_devices::topology::HostPlace;
 
 /// Environment variables in which launchers give the number of processes.
-const SIZE_VARIABLES: [&str; 4] = [
-    "OMPI_COMM_WORLD_SIZE",
-    "PMI_SIZE",
-    "PALS_SIZE",
-    "SLURM_STEP_NUM_TASKS",
-];
+const SIZE_VARIABLES: [&str; 4] =
+    ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PALS_SIZE", "SLURM_STEP_NUM_TASKS"];
 /// Environment variables in which launchers give a process's index among those of its host, and their number.
 const PLACE_VARIABLES: [[&str; 2]; 4] = [
     ["OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"],
@@ -17,12 +13,8 @@ const PLACE_VARIABLES: [[&str; 2]; 4] = [
     ["SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE"],
 ];
 /// Further variables that only a launcher sets.
-const LAUNCH_VARIABLES: [&str; 4] = [
-    "OMPI_COMM_WORLD_RANK",
-    "PMIX_RANK",
-    "PMI_RANK",
-    "PALS_RANKID",
-];
+const LAUNCH_VARIABLES: [&str; 4] =
+    ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "PALS_RANKID"];
 
 /// Returns this process's rank as its launcher numbers it, before any communicator exists; 0 without a launcher.
 pub fn launched_rank() -> usize {
@@ -72,13 +64,10 @@ pub fn launched_size() -> Option<usize> {
 }
 
 fn find_size(var: &dyn Fn(&str) -> Option<String>) -> Option<usize> {
-    let size = SIZE_VARIABLES
-        .iter()
-        .find_map(|name| var(name)?.parse().ok());
+    let size = SIZE_VARIABLES.iter().find_map(|name| var(name)?.parse().ok());
     let launched = LAUNCH_VARIABLES.iter().any(|name| var(name).is_some());
     // A batch script of Slurm is itself a step of one task.
-    size.filter(|&size| size > 1 || launched)
-        .or(launched.then_some(0))
+    size.filter(|&size| size > 1 || launched).or(launched.then_some(0))
 }
 
 #[cfg(test)]
@@ -86,24 +75,14 @@ mod tests {
     use super::{HostPlace, find_place, find_size};
 
     fn with<'a>(set: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<String> + 'a {
-        |name| {
-            set.iter()
-                .find(|(n, _)| *n == name)
-                .map(|(_, v)| (*v).to_string())
-        }
+        |name| set.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_string())
     }
 
     #[test]
     fn the_place_on_a_host_is_what_the_launcher_says() {
         assert_eq!(find_place(&with(&[])), None);
-        let open_mpi = [
-            ("OMPI_COMM_WORLD_LOCAL_RANK", "1"),
-            ("OMPI_COMM_WORLD_LOCAL_SIZE", "4"),
-        ];
-        assert_eq!(
-            find_place(&with(&open_mpi)),
-            Some(HostPlace { index: 1, count: 4 })
-        );
+        let open_mpi = [("OMPI_COMM_WORLD_LOCAL_RANK", "1"), ("OMPI_COMM_WORLD_LOCAL_SIZE", "4")];
+        assert_eq!(find_place(&with(&open_mpi)), Some(HostPlace { index: 1, count: 4 }));
         let third = HostPlace { index: 2, count: 3 };
         for (tasks, place) in [("3(x2)", Some(third)), ("3(x2),1", None), ("2", None)] {
             let slurm = [("SLURM_LOCALID", "2"), ("SLURM_STEP_TASKS_PER_NODE", tasks)];
@@ -115,10 +94,7 @@ mod tests {
     fn launchers_are_recognised_by_what_they_set() {
         assert_eq!(find_size(&with(&[])), None);
         assert_eq!(find_size(&with(&[("OMPI_COMM_WORLD_SIZE", "4")])), Some(4));
-        assert_eq!(
-            find_size(&with(&[("PMI_SIZE", "2"), ("PMI_RANK", "1")])),
-            Some(2)
-        );
+        assert_eq!(find_size(&with(&[("PMI_SIZE", "2"), ("PMI_RANK", "1")])), Some(2));
         assert_eq!(find_size(&with(&[("PMIX_RANK", "0")])), Some(0));
         // Slurm without a process manager for MPI, and a batch script.
         assert_eq!(find_size(&with(&[("SLURM_STEP_NUM_TASKS", "8")])), Some(8));

@@ -118,11 +118,7 @@ impl LinkLadder {
     pub fn recall(times: &[(usize, f64)], core_s: Vec<f64>) -> Option<Self> {
         let rungs = LENGTHS.iter().map_while(|&bytes| {
             let &(_, time_s) = times.iter().find(|(known, _)| *known == bytes)?;
-            Some(Rung {
-                bytes,
-                time_s,
-                attempts: ATTEMPTS.len(),
-            })
+            Some(Rung { bytes, time_s, attempts: ATTEMPTS.len() })
         });
         let rungs: Vec<Rung> = rungs.collect();
         (!rungs.is_empty()).then(|| Self {
@@ -136,18 +132,12 @@ impl LinkLadder {
     /// Returns the same times as if a message had just taken as long as known.
     #[must_use]
     pub fn checked(self) -> Self {
-        Self {
-            origin: LinkOrigin::Checked,
-            ..self
-        }
+        Self { origin: LinkOrigin::Checked, ..self }
     }
 
     /// Lists the bytes and the seconds of the messages that were timed.
     pub fn list_times(&self) -> Vec<(usize, f64)> {
-        self.rungs
-            .iter()
-            .map(|rung| (rung.bytes, rung.time_s))
-            .collect()
+        self.rungs.iter().map(|rung| (rung.bytes, rung.time_s)).collect()
     }
 
     /// The CPU time of a byte by rank; empty if it was not measured.
@@ -200,13 +190,7 @@ impl LinkLadder {
         while let Some(attempt) = self.next_attempt(self.budget_s(run_s)) {
             let Attempt { index, tries, .. } = attempt;
             let [time_s, took_s, stall_s] = exchange(attempt)?;
-            tracing::trace!(
-                bytes = LENGTHS[index],
-                time_s,
-                took_s,
-                stall_s,
-                "exchanged messages"
-            );
+            tracing::trace!(bytes = LENGTHS[index], time_s, took_s, stall_s, "exchanged messages");
             if stall_s > STALL_S && self.may_stall_for(took_s) {
                 self.stalled_s += took_s;
                 self.stalls_in_a_row += 1;
@@ -220,10 +204,7 @@ impl LinkLadder {
             // A stall of a host, or a link that carries only the first bytes fast: another message tells.
             let mean_s = took_s / tries as f64;
             let again = if mean_s < LARGEST_BUDGET_S / 2.0 {
-                let [time_s, took_s, _] = exchange(Attempt {
-                    tries: 1,
-                    ..attempt
-                })?;
+                let [time_s, took_s, _] = exchange(Attempt { tries: 1, ..attempt })?;
                 [time_s, took_s]
             } else {
                 [mean_s, 0.0]
@@ -259,11 +240,8 @@ impl LinkLadder {
         self.origin = LinkOrigin::Checked;
         // Disturbances only delay: one attempt that takes as long as known is enough.
         for attempt in 0..CHECK_ATTEMPTS {
-            let [time_s, took_s, stall_s] = exchange(Attempt {
-                index,
-                tries: CHECKS,
-                rest: REST * 4u32.pow(attempt),
-            })?;
+            let [time_s, took_s, stall_s] =
+                exchange(Attempt { index, tries: CHECKS, rest: REST * 4u32.pow(attempt) })?;
             self.spent_s += took_s;
             tracing::debug!(known_s, time_s, stall_s, "checked the links");
             let ratio = time_s / known_s;
@@ -289,11 +267,7 @@ impl LinkLadder {
     fn add(&mut self, index: usize, [time_s, took_s]: [f64; 2]) {
         self.spent_s += took_s;
         if index == self.rungs.len() {
-            self.rungs.push(Rung {
-                bytes: LENGTHS[index],
-                time_s,
-                attempts: 0,
-            });
+            self.rungs.push(Rung { bytes: LENGTHS[index], time_s, attempts: 0 });
         }
         self.rungs[index].attempts += 1;
         for rung in &mut self.rungs[..=index] {
@@ -305,11 +279,7 @@ impl LinkLadder {
     /// more.
     fn next_attempt(&self, budget_s: f64) -> Option<Attempt> {
         let (index, tries) = self.next_length(budget_s)?;
-        Some(Attempt {
-            index,
-            tries,
-            rest: REST * 4u32.pow(self.stalls_in_a_row.min(2)),
-        })
+        Some(Attempt { index, tries, rest: REST * 4u32.pow(self.stalls_in_a_row.min(2)) })
     }
 
     /// Returns the index of the length to try next and the number of exchanges; `None` if the budget allows no more.
@@ -358,11 +328,7 @@ impl LinkLadder {
             second.time_s >= MUCH_LONGER * first.time_s && second.time_s <= TIME_SLICE_S
         });
         let is_clear = self.rungs.len() > 2 && last.time_s >= CLEARLY_LONGER * before.time_s;
-        let short_s = if is_doubtful && !is_clear {
-            last.time_s
-        } else {
-            first.time_s
-        };
+        let short_s = if is_doubtful && !is_clear { last.time_s } else { first.time_s };
         Some(fit_links(short_s, 2 * last.bytes, last.time_s))
     }
 
@@ -425,10 +391,7 @@ fn fit_links(short_s: f64, bytes: usize, long_s: f64) -> Links {
     let is_shown = bytes == longest || long_s >= CLEARLY_LONGER * short_s;
     let least_s = 0.5 * long_s * bytes as f64 / longest as f64;
     let latency_s = if is_shown { short_s } else { long_s }.min(long_s - least_s);
-    Links {
-        latency_s,
-        bytes_per_s: bytes as f64 / (long_s - latency_s),
-    }
+    Links { latency_s, bytes_per_s: bytes as f64 / (long_s - latency_s) }
 }
 
 /// Returns the largest of all ranks' values, each by itself.

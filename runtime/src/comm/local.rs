@@ -83,10 +83,7 @@ impl Comm for LocalComm {
         self.check_process()
     }
 
-    #[allow(
-        unsafe_code,
-        reason = "the caller keeps the contract; there is no message"
-    )]
+    #[allow(unsafe_code, reason = "the caller keeps the contract; there is no message")]
     unsafe fn start(
         &self,
         sends: &[MessageSpan],

@@ -94,10 +94,7 @@ pub fn describe_differences(by_rank: &[Settings]) -> String {
 fn describe_difference(name: &str, by_rank: &[Settings]) -> Option<String> {
     let mut ranks_by_value: BTreeMap<Option<&String>, Vec<usize>> = BTreeMap::new();
     for (rank, settings) in by_rank.iter().enumerate() {
-        ranks_by_value
-            .entry(settings.get(name))
-            .or_default()
-            .push(rank);
+        ranks_by_value.entry(settings.get(name)).or_default().push(rank);
     }
     if ranks_by_value.len() < 2 {
         return None;
@@ -121,9 +118,7 @@ fn describe_difference(name: &str, by_rank: &[Settings]) -> Option<String> {
 
 /// Returns the words for a value, without the number by which it is compared.
 fn show_value(value: &str) -> &str {
-    value
-        .split_once(NUMBER_MARK)
-        .map_or(value, |(words, _)| words)
+    value.split_once(NUMBER_MARK).map_or(value, |(words, _)| words)
 }
 
 /// Lists ascending ranks, neighbours as a range: "ranks 0-3, 7".
@@ -147,10 +142,7 @@ mod tests {
     use super::*;
 
     fn settings(pairs: &[(&str, &str)]) -> Settings {
-        pairs
-            .iter()
-            .map(|(name, value)| ((*name).into(), (*value).into()))
-            .collect()
+        pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
     }
 
     #[test]
@@ -159,19 +151,12 @@ mod tests {
         assert_eq!(describe_differences(&[plain.clone(), plain.clone()]), "");
         let other = settings(&[("--size", "8"), ("--beta", "3")]);
         let all = [plain.clone(), other, plain.clone(), plain];
-        assert_eq!(
-            describe_differences(&all),
-            "--beta is 1 on ranks 0, 2-3, 3 on rank 1"
-        );
+        assert_eq!(describe_differences(&all), "--beta is 1 on ranks 0, 2-3, 3 on rank 1");
     }
 
     #[test]
     fn a_setting_of_some_ranks_only_is_a_difference() {
-        let all = [
-            settings(&[]),
-            settings(&[("--json", "given")]),
-            settings(&[("--seed", "2")]),
-        ];
+        let all = [settings(&[]), settings(&[("--json", "given")]), settings(&[("--seed", "2")])];
         assert_eq!(
             describe_differences(&all),
             "--json is not given on ranks 0, 2, given on rank 1; \
@@ -200,11 +185,7 @@ mod tests {
             kind: Option<&'static str>,
             inner: Option<f64>,
         }
-        let shape = Shape {
-            m: 3,
-            kind: Some("x"),
-            inner: None,
-        };
+        let shape = Shape { m: 3, kind: Some("x"), inner: None };
         let (mut listed, mut plain) = (Settings::new(), Settings::new());
         add_setting(&mut listed, "shape", &shape);
         add_setting(&mut listed, "shapes", &[&shape]);

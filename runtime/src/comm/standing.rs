@@ -76,10 +76,7 @@ fn judge(ancestors: impl Iterator<Item = Ancestor>) -> Standing {
             return Standing::Rank;
         }
         if ancestor.has_mpi {
-            return Standing::Within {
-                program: ancestor.name,
-                process: ancestor.process,
-            };
+            return Standing::Within { program: ancestor.name, process: ancestor.process };
         }
         // This process has set the variables itself.
         if !ancestor.has_rank {
@@ -147,44 +144,26 @@ mod tests {
     use super::*;
 
     fn ancestor(name: &str, has_rank: bool, has_mpi: bool) -> Ancestor {
-        Ancestor {
-            process: 7,
-            name: name.to_owned(),
-            has_rank,
-            has_mpi,
-        }
+        Ancestor { process: 7, name: name.to_owned(), has_rank, has_mpi }
     }
 
     #[test]
     fn a_rank_is_below_a_launcher_and_below_no_other_rank() {
-        let within = Standing::Within {
-            program: "solver".to_owned(),
-            process: 7,
-        };
+        let within = Standing::Within { program: "solver".to_owned(), process: 7 };
         let (shell, solver) = (ancestor("sh", true, false), ancestor("solver", true, true));
-        let (mpirun, login) = (
-            ancestor("mpirun", false, false),
-            ancestor("bash", false, false),
-        );
+        let (mpirun, login) = (ancestor("mpirun", false, false), ancestor("bash", false, false));
         for (ancestors, standing) in [
             (vec![mpirun.clone()], Standing::Rank),
             (vec![shell.clone(), mpirun.clone()], Standing::Rank),
             // A job that a rank of another job has started.
-            (
-                vec![ancestor("hydra_pmi_proxy", true, false), solver.clone()],
-                Standing::Rank,
-            ),
+            (vec![ancestor("hydra_pmi_proxy", true, false), solver.clone()], Standing::Rank),
             (vec![solver.clone(), mpirun.clone()], within.clone()),
             (vec![shell.clone(), solver, mpirun.clone()], within),
             (vec![login.clone(), mpirun], Standing::Unknown),
             (vec![shell, login], Standing::Unknown),
             (vec![], Standing::Unknown),
         ] {
-            assert_eq!(
-                judge(ancestors.clone().into_iter()),
-                standing,
-                "{ancestors:?}"
-            );
+            assert_eq!(judge(ancestors.clone().into_iter()), standing, "{ancestors:?}");
         }
     }
 
@@ -192,9 +171,7 @@ mod tests {
     fn code_of_mpi_is_told_from_a_file_that_is_read() {
         let code = "7f00-7f10 r-xp 00000000 08:01 3 /usr/lib/x86_64-linux-gnu/libmpi.so.40.30.4";
         assert!(runs_mpi(&format!("7f-80 rw-p 0 0:0 0\n{code}\n")));
-        assert!(runs_mpi(
-            &code.replace("libmpi.so.40.30.4", "libmpich.so.12.2.1")
-        ));
+        assert!(runs_mpi(&code.replace("libmpi.so.40.30.4", "libmpich.so.12.2.1")));
         assert!(!runs_mpi(&code.replace("r-xp", "r--p")));
         assert!(!runs_mpi(&code.replace("libmpi.so", "libm.so")));
     }
@@ -204,9 +181,6 @@ mod tests {
         let parent = std::os::unix::process::parent_id();
         assert_eq!(find_parent(std::process::id()), Some(parent));
         let first = list_ancestors().next().unwrap();
-        assert!(
-            first.process == parent && !first.name.is_empty(),
-            "{first:?}"
-        );
+        assert!(first.process == parent && !first.name.is_empty(), "{first:?}");
     }
 }

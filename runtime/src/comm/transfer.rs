@@ -26,13 +26,7 @@ pub struct Message {
 impl Message {
     /// Makes a message between two ranks with tag 0; such messages arrive in the order in which they are sent.
     pub fn plain(rank: usize, buffer: usize, range: Range<usize>) -> Self {
-        Self {
-            rank,
-            buffer,
-            range,
-            tag: 0,
-            forward: Vec::new(),
-        }
+        Self { rank, buffer, range, tag: 0, forward: Vec::new() }
     }
 }
 
@@ -60,10 +54,8 @@ impl<'c, T: bytemuck::Pod> Transfer<'c, T> {
     ) -> Result<Self, Error> {
         check_disjoint(sends, recvs);
         // Taken once: a later reference into a buffer would end the claim of the pointers before it.
-        let places: Vec<(*mut T, usize)> = buffers
-            .iter_mut()
-            .map(|buffer| (buffer.as_mut_ptr(), buffer.len()))
-            .collect();
+        let places: Vec<(*mut T, usize)> =
+            buffers.iter_mut().map(|buffer| (buffer.as_mut_ptr(), buffer.len())).collect();
         let (sends, recvs) = (find_spans(sends, &places), find_spans(recvs, &places));
         // SAFETY: the spans lie in the buffers. This value owns their memory, which neither moves nor is freed, also
         // when the value is leaked, and no code reaches it before `finish`. After an error it is leaked. Received memory
@@ -111,10 +103,7 @@ fn find_spans<T>(messages: &[Message], places: &[(*mut T, usize)]) -> Vec<Messag
         .filter(|message| !message.range.is_empty())
         .map(|message| {
             let (start, len) = places[message.buffer];
-            assert!(
-                message.range.end <= len,
-                "a message does not lie in its buffer"
-            );
+            assert!(message.range.end <= len, "a message does not lie in its buffer");
             MessageSpan {
                 rank: message.rank,
                 tag: message.tag,
@@ -141,11 +130,7 @@ fn check_disjoint(sends: &[Message], recvs: &[Message]) {
             start >= received_end && (start >= sent_end || !received),
             "a message is received over another one"
         );
-        let end = if received {
-            &mut received_end
-        } else {
-            &mut sent_end
-        };
+        let end = if received { &mut received_end } else { &mut sent_end };
         *end = (message.buffer, message.range.end).max(*end);
     }
 }

@@ -64,9 +64,7 @@ pub fn find_other_contents(
         }
     }
     let is_other = |copy: &Option<usize>| copy.is_some_and(|copy| contents[copy] != contents[0]);
-    Ok((0..seen.len())
-        .filter(|&rank| is_other(&copies[rank]))
-        .collect())
+    Ok((0..seen.len()).filter(|&rank| is_other(&copies[rank])).collect())
 }
 
 /// Names the first of the ranks whose file differs from the head's; `None` without one.
@@ -98,11 +96,7 @@ fn number_copies(seen: &[Option<SeenFile>]) -> Vec<Option<usize>> {
         Some(
             seen[..rank]
                 .iter()
-                .position(|other| {
-                    other
-                        .as_ref()
-                        .is_some_and(|other| own.is_known_to_be(other))
-                })
+                .position(|other| other.as_ref().is_some_and(|other| own.is_known_to_be(other)))
                 .unwrap_or(rank),
         )
     };

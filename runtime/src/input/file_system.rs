@@ -6,15 +6,8 @@ use rustix::fs::fstatfs;
 
 /// File systems of one host which note the time of every change: ext2 to ext4, XFS, btrfs, F2FS, ZFS, bcachefs and overlays
 /// of these. A temporary file system in memory notes no change through a mapping.
-const WITH_TIMES: [u32; 7] = [
-    0xef53,
-    0x5846_5342,
-    0x9123_683e,
-    0xf2f5_2010,
-    0x2fc1_2fc1,
-    0xca45_1a4e,
-    0x794c_7630,
-];
+const WITH_TIMES: [u32; 7] =
+    [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x2fc1_2fc1, 0xca45_1a4e, 0x794c_7630];
 
 /// File systems in which all hosts find the same inode numbers and times: NFS, Lustre, GPFS, BeeGFS, CephFS, CIFS, SMB2, PanFS,
 /// GFS2, OCFS2 and OrangeFS.

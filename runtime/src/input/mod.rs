@@ -99,9 +99,7 @@ mod tests {
     fn anything_but_a_file_is_named_at_once() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
-        let made = std::process::Command::new("mkfifo")
-            .arg(folder.join("pipe"))
-            .status();
+        let made = std::process::Command::new("mkfifo").arg(folder.join("pipe")).status();
         assert!(made.unwrap().success());
         let _listener = std::os::unix::net::UnixListener::bind(folder.join("socket")).unwrap();
         std::os::unix::fs::symlink("pipe", folder.join("link")).unwrap();

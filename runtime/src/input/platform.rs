@@ -134,11 +134,7 @@ impl Platform {
     /// Makes a platform of these nodes: in the order of ranks, unless they [name their hosts](NodeSpec::on_host).
     #[must_use]
     pub fn new(nodes: Vec<NodeSpec>) -> Self {
-        Self {
-            schema: SCHEMA,
-            name: String::new(),
-            nodes,
-        }
+        Self { schema: SCHEMA, name: String::new(), nodes }
     }
 
     /// Reads a platform from the text of a platform file. Points files are looked up in `folder`.
@@ -172,9 +168,7 @@ impl Platform {
     fn arrange(&mut self, hosts: &[String]) -> Result<(), String> {
         let (nodes, ranks) = (self.nodes.len(), hosts.len());
         if nodes < ranks {
-            return Err(format!(
-                "describes {nodes} nodes, but there are {ranks} ranks"
-            ));
+            return Err(format!("describes {nodes} nodes, but there are {ranks} ranks"));
         }
         if self.nodes.iter().all(|node| node.host().is_empty()) {
             return Ok(());
@@ -182,11 +176,7 @@ impl Platform {
         if let Some(index) = self.nodes.iter().position(|node| node.host().is_empty()) {
             return Err(format!("node {index} has no `host`, but others have one"));
         }
-        let named: Vec<String> = self
-            .nodes
-            .iter()
-            .map(|node| node.host().to_owned())
-            .collect();
+        let named: Vec<String> = self.nodes.iter().map(|node| node.host().to_owned()).collect();
         let mut left = std::mem::take(&mut self.nodes);
         for (rank, host) in hosts.iter().enumerate() {
             let Some(next) = left.iter().position(|node| node.host() == host) else {
@@ -211,9 +201,7 @@ impl Platform {
             toml::from_str(source).map_err(|error| describe_mistake(&error, source))?;
         let schema = platform.schema;
         if schema != SCHEMA {
-            return Err(format!(
-                "schema = {schema}: this version reads schema {SCHEMA}"
-            ));
+            return Err(format!("schema = {schema}: this version reads schema {SCHEMA}"));
         }
         check_name(&platform.name)?;
         for (rank, node) in platform.nodes.iter_mut().enumerate() {

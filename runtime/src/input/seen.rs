@@ -9,10 +9,7 @@ const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// Reads the identity of the running kernel; empty if the system does not tell.
 pub fn read_kernel_id() -> String {
-    std::fs::read_to_string(BOOT_ID)
-        .unwrap_or_default()
-        .trim()
-        .to_owned()
+    std::fs::read_to_string(BOOT_ID).unwrap_or_default().trim().to_owned()
 }
 
 /// A file that a rank sees, as other ranks compare it with theirs.
@@ -68,44 +65,24 @@ mod tests {
         let seen = see(&one);
         assert!(seen.is_known_to_be(&see(&one)) && see(&link).is_known_to_be(&seen));
         assert!(!see(&copy).is_known_to_be(&seen));
-        let elsewhere = SeenFile {
-            device: seen.device + 1,
-            ..seen.clone()
-        };
+        let elsewhere = SeenFile { device: seen.device + 1, ..seen.clone() };
         assert!(!elsewhere.is_known_to_be(&seen));
     }
 
     #[test]
     fn files_of_two_kernels_are_one_only_where_hosts_share_them() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let here = SeenFile {
-            kernel: "one".to_owned(),
-            is_shared: true,
-            ..see(file.path())
-        };
-        let there = SeenFile {
-            kernel: "other".to_owned(),
-            device: here.device + 1,
-            ..here.clone()
-        };
+        let here = SeenFile { kernel: "one".to_owned(), is_shared: true, ..see(file.path()) };
+        let there =
+            SeenFile { kernel: "other".to_owned(), device: here.device + 1, ..here.clone() };
         assert!(there.is_known_to_be(&here));
-        let local = SeenFile {
-            is_shared: false,
-            ..there.clone()
-        };
+        let local = SeenFile { is_shared: false, ..there.clone() };
         assert!(!local.is_known_to_be(&here) && !here.is_known_to_be(&local));
         std::fs::write(file.path(), "changed").unwrap();
-        let changed = SeenFile {
-            state: see(file.path()).state,
-            ..there
-        };
+        let changed = SeenFile { state: see(file.path()).state, ..there };
         assert!(!changed.is_known_to_be(&here));
         // A system that does not tell its kernel is not known to be the same as another such system.
-        let nameless = SeenFile {
-            kernel: String::new(),
-            is_shared: false,
-            ..here
-        };
+        let nameless = SeenFile { kernel: String::new(), is_shared: false, ..here };
         assert!(!nameless.is_known_to_be(&nameless.clone()));
     }
 }

@@ -160,10 +160,7 @@ impl WatchedFile {
     }
 
     /// Returns the number of bytes.
-    #[allow(
-        clippy::len_without_is_empty,
-        reason = "files are rarely asked whether they are empty"
-    )]
+    #[allow(clippy::len_without_is_empty, reason = "files are rarely asked whether they are empty")]
     pub fn len(&self) -> u64 {
         self.state.get().len
     }
@@ -217,11 +214,7 @@ impl WatchedFile {
     /// # Errors
     /// Fails if the content has changed, the file goes on changing, or the system cannot read it.
     pub fn check(&self) -> io::Result<()> {
-        if look(&self.file)? == self.state.get() {
-            Ok(())
-        } else {
-            self.compare()
-        }
+        if look(&self.file)? == self.state.get() { Ok(()) } else { self.compare() }
     }
 
     /// Checks that what was read is still the content of the file. It is read again if times may not tell of every change.
@@ -230,11 +223,7 @@ impl WatchedFile {
     /// # Errors
     /// As [`check`](Self::check).
     pub fn check_content(&self) -> io::Result<()> {
-        if self.is_doubtful {
-            self.compare()
-        } else {
-            self.check()
-        }
+        if self.is_doubtful { self.compare() } else { self.check() }
     }
 
     /// Reads again what was read, and compares. The state of the file is then that of the comparison.
@@ -274,11 +263,7 @@ impl WatchedFile {
 
 /// Returns the state of a file once a later change would change it.
 fn settle(file: &File, file_system: FileSystem) -> io::Result<FileVersion> {
-    let skew = if file_system.is_shared() {
-        SKEW
-    } else {
-        Duration::ZERO
-    };
+    let skew = if file_system.is_shared() { SKEW } else { Duration::ZERO };
     let mut state = look(file)?;
     for _ in 0..TICKS {
         if !state.is_younger(state.tick() + skew) {
@@ -443,20 +428,14 @@ mod tests {
         len: usize,
     }
 
-    #[allow(
-        unsafe_code,
-        reason = "only a mapping changes a file without its times"
-    )]
+    #[allow(unsafe_code, reason = "only a mapping changes a file without its times")]
     impl MappedFile {
         fn new(path: &Path, len: usize) -> Self {
             let (flags, kind) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
             let file = OpenOptions::new().read(true).write(true).open(path);
             // SAFETY: a new mapping overlaps no memory in use.
             let start = unsafe { mmap(std::ptr::null_mut(), len, flags, kind, file.unwrap(), 0) };
-            let mapped = Self {
-                start: start.unwrap().cast(),
-                len,
-            };
+            let mapped = Self { start: start.unwrap().cast(), len };
             mapped.write(7);
             mapped
         }
@@ -477,9 +456,8 @@ mod tests {
 
     #[test]
     fn a_change_through_a_mapping_shows_although_it_has_no_time() {
-        for folder in [std::env::temp_dir(), "/dev/shm".into()]
-            .into_iter()
-            .filter(|folder| folder.exists())
+        for folder in
+            [std::env::temp_dir(), "/dev/shm".into()].into_iter().filter(|folder| folder.exists())
         {
             let file = tempfile::NamedTempFile::new_in(&folder).unwrap();
             let len = PIECE_BYTES + 1003;
@@ -491,10 +469,7 @@ mod tests {
             watched.check_content().unwrap();
             mapped.write(8);
             let told = watched.check_content().unwrap_err().to_string();
-            assert!(
-                told.contains("changed while it was read"),
-                "{folder:?}: {told}"
-            );
+            assert!(told.contains("changed while it was read"), "{folder:?}: {told}");
         }
     }
 }

@@ -104,11 +104,7 @@ mod tests {
                     let mut changed = matrix.clone();
                     let element = f64::from_bits(matrix.local().col(col)[row].to_bits() ^ 1 << bit);
                     changed.fill(|i, j| {
-                        if (i, j) == (row, col) {
-                            element
-                        } else {
-                            matrix.local().col(j)[i]
-                        }
+                        if (i, j) == (row, col) { element } else { matrix.local().col(j)[i] }
                     });
                     assert_ne!(changed.digest(), whole, "bit {bit} of ({row}, {col})");
                 }

@@ -52,10 +52,7 @@ pub struct BlockList {
 impl From<Spread> for Distribution {
     /// Makes a distribution with one local matrix for each rank, column-major.
     fn from(spread: Spread) -> Self {
-        Self {
-            pieces: vec![spread],
-            order: Order::Columns,
-        }
+        Self { pieces: vec![spread], order: Order::Columns }
     }
 }
 
@@ -116,10 +113,7 @@ impl Distribution {
             let of_ranks = of_ranks.map(|owned| owned.get(number).copied().unwrap_or_default());
             Spread::with_regions(rows, cols, of_ranks)
         });
-        Ok(Self {
-            pieces: pieces.collect(),
-            order: Order::Columns,
-        })
+        Ok(Self { pieces: pieces.collect(), order: Order::Columns })
     }
 
     /// Returns the same distribution with the memory of each rank row-major, as in C.
@@ -136,10 +130,7 @@ impl Distribution {
     pub fn sub(&self, rows: Range<usize>, cols: Range<usize>) -> Result<Self, SpreadError> {
         let pieces = self.pieces.iter();
         let pieces = pieces.map(|piece| piece.sub(rows.clone(), cols.clone()));
-        Ok(Self {
-            pieces: pieces.collect::<Result<_, _>>()?,
-            order: self.order,
-        })
+        Ok(Self { pieces: pieces.collect::<Result<_, _>>()?, order: self.order })
     }
 
     /// Returns the number of rows of the whole matrix.
@@ -167,11 +158,7 @@ impl Distribution {
     /// # Panics
     /// If there is no such rank.
     pub fn local_shapes(&self, rank: usize) -> Vec<(usize, usize)> {
-        let held = self
-            .pieces
-            .iter()
-            .map(|piece| piece.local_shape(rank))
-            .enumerate();
+        let held = self.pieces.iter().map(|piece| piece.local_shape(rank)).enumerate();
         held.filter(|(number, (rows, cols))| *number == 0 || *rows.min(cols) > 0)
             .map(|(_, shape)| shape)
             .collect()
@@ -194,12 +181,9 @@ impl Distribution {
     /// # Panics
     /// If there is no such rank.
     pub fn elements(&self, rank: usize) -> impl Iterator<Item = (usize, HeldElement)> {
-        self.pieces
-            .iter()
-            .enumerate()
-            .flat_map(move |(number, piece)| {
-                piece.elements(rank).map(move |element| (number, element))
-            })
+        self.pieces.iter().enumerate().flat_map(move |(number, piece)| {
+            piece.elements(rank).map(move |element| (number, element))
+        })
     }
 
     /// Returns the rows and the columns that each piece of memory of `rank` has, each with its place in the piece. The piece
@@ -209,11 +193,7 @@ impl Distribution {
     /// If there is no such rank.
     pub fn lines(&self, rank: usize) -> Vec<[Vec<(usize, usize)>; 2]> {
         let n_pieces = self.local_shapes(rank).len();
-        self.pieces
-            .iter()
-            .take(n_pieces)
-            .map(|piece| piece.lines(rank))
-            .collect()
+        self.pieces.iter().take(n_pieces).map(|piece| piece.lines(rank)).collect()
     }
 
     /// Sets every element that `rank` has to `element(row, col)`, with indices in the whole matrix. The memory between its
@@ -498,10 +478,7 @@ mod tests {
         let regions = [Region::new(0..3, 0..4), Region::new(3..5, 0..4)];
         let on = Distribution::of_regions(5, 4, &regions).unwrap();
         assert_eq!(on.local_shapes(1), [(2, 4)]);
-        assert!(matches!(
-            Distribution::of_regions(5, 5, &regions),
-            Err(SpreadError::Tiling(_))
-        ));
+        assert!(matches!(Distribution::of_regions(5, 5, &regions), Err(SpreadError::Tiling(_))));
     }
 
     #[test]
@@ -513,14 +490,9 @@ mod tests {
         assert_eq!(fitted.len(), 3);
         let text = Pieces::from(three[..2].to_vec()).fit_to(&on, 2);
         let text = text.unwrap_err().to_string();
-        assert!(
-            text.contains("2 pieces") && text.contains("has 3"),
-            "{text}"
-        );
+        assert!(text.contains("2 pieces") && text.contains("has 3"), "{text}");
         // A rank without blocks gives one empty piece.
-        let none = Pieces::<f64, &[f64]>::from((&[0.0; 0], 0))
-            .fit_to(&on, 1)
-            .unwrap();
+        let none = Pieces::<f64, &[f64]>::from((&[0.0; 0], 0)).fit_to(&on, 1).unwrap();
         assert_eq!(none.len(), 3);
         let low = Pieces::from(vec![(&data[..], 3), (&data, 1), (&data, 3)]).fit_to(&on, 2);
         assert!(matches!(low, Err(SpreadError::LeadingDimension { .. })));
@@ -541,18 +513,10 @@ mod tests {
         let shapes = on.local_shapes(2);
         let shapes = [shapes[0], shapes[1], shapes[2]];
         assert_eq!(views(shapes).fit_to(&on, 2).unwrap().len(), 3);
-        let refused = views(shapes)
-            .fit_to(&on.clone().row_major(), 2)
-            .unwrap_err();
-        assert!(
-            matches!(refused, SpreadError::ViewOrder { .. }),
-            "{refused}"
-        );
+        let refused = views(shapes).fit_to(&on.clone().row_major(), 2).unwrap_err();
+        assert!(matches!(refused, SpreadError::ViewOrder { .. }), "{refused}");
         let refused = views([shapes[1]; 3]).fit_to(&on, 2).unwrap_err();
-        assert!(
-            matches!(refused, SpreadError::ViewShape { .. }),
-            "{refused}"
-        );
+        assert!(matches!(refused, SpreadError::ViewShape { .. }), "{refused}");
         let none = Pieces::from(View::<f64>::empty(0, 0)).fit_to(&on, 1);
         assert_eq!(none.unwrap().len(), 3);
     }
@@ -592,15 +556,9 @@ mod tests {
         }
         let one = Distribution::on_one(2, 2, 0, 1).unwrap();
         let mut data = [0; 4];
-        let text = one
-            .fill(1, (&mut data, 2), |_, _| 1)
-            .unwrap_err()
-            .to_string();
+        let text = one.fill(1, (&mut data, 2), |_, _| 1).unwrap_err().to_string();
         assert!(text.contains("no rank 1"), "{text}");
-        let text = one
-            .fill(0, (&mut data[..3], 2), |_, _| 1)
-            .unwrap_err()
-            .to_string();
+        let text = one.fill(0, (&mut data[..3], 2), |_, _| 1).unwrap_err().to_string();
         assert!(text.contains("local memory of 3"), "{text}");
     }
 
@@ -610,12 +568,7 @@ mod tests {
         let on = Distribution::from(spread.clone());
         assert!(on.is_like(&spread));
         assert!(!on.clone().row_major().is_like(&spread));
-        assert!(
-            on.clone()
-                .row_major()
-                .transposed()
-                .is_like(&spread.transposed())
-        );
+        assert!(on.clone().row_major().transposed().is_like(&spread.transposed()));
         assert!(!on.is_like(&Spread::whole(4, 7)));
         let cyclic =
             Spread::block_cyclic(&BlockCyclic::new(4, 6, 1, 2), ProcessGrid::by_rows(1, 2), 2);

@@ -39,10 +39,7 @@ impl fmt::Display for NotFinite {
         }
         let (row, col) = self.first;
         let (count, text) = (self.count, &self.text);
-        write!(
-            f,
-            ": {count}; the first is {text} in row {row}, column {col} (counted from 0)"
-        )
+        write!(f, ": {count}; the first is {text} in row {row}, column {col} (counted from 0)")
     }
 }
 
@@ -63,13 +60,7 @@ impl<T: Scalar> HeldMatrix<'_, T> {
         let count = all.iter().map(|(count, _)| count).sum();
         let first = all.into_iter().filter_map(|(_, first)| first).min();
         let window = self.spread.is_window().then(|| self.spread.window());
-        Ok(first.map(|(first, text)| NotFinite {
-            count,
-            first,
-            text,
-            element: T::TYPE,
-            window,
-        }))
+        Ok(first.map(|(first, text)| NotFinite { count, first, text, element: T::TYPE, window }))
     }
 
     fn find_on_this_rank(&self) -> Found {
@@ -92,11 +83,7 @@ fn is_not_finite<T: Scalar>(value: &T) -> bool {
 }
 
 fn format_element<T: Scalar>(element: T) -> String {
-    if T::TYPE.is_complex() {
-        element.value().to_string()
-    } else {
-        element.value().re.to_string()
-    }
+    if T::TYPE.is_complex() { element.value().to_string() } else { element.value().re.to_string() }
 }
 
 #[cfg(test)]

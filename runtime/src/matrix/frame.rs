@@ -27,24 +27,12 @@ impl Frame {
     /// Makes the place of a part in memory without room.
     pub(super) fn exact<T>(part: Region) -> Self {
         let ld = leading_dimension::<T>(part.rows);
-        Self {
-            part,
-            start: 0,
-            ld,
-            rows: ld,
-            cols: part.cols,
-        }
+        Self { part, start: 0, ld, rows: ld, cols: part.cols }
     }
 
     /// Makes the place of a part in memory of the program. What lies between the columns is not for the part.
     pub(super) fn lent(part: Region, ld: usize) -> Self {
-        Self {
-            part,
-            start: 0,
-            ld: ld.max(1),
-            rows: part.rows,
-            cols: part.cols,
-        }
+        Self { part, start: 0, ld: ld.max(1), rows: part.rows, cols: part.cols }
     }
 
     /// Makes the place of a part with room for `rows` and `cols` more on each side, as far as `whole` has them.
@@ -68,11 +56,7 @@ impl Frame {
     /// room for it, or if more than half of its columns would be room.
     pub(crate) fn move_to(&self, part: Region) -> Option<Self> {
         if part.is_empty() {
-            return Some(Self {
-                part,
-                start: 0,
-                ..*self
-            });
+            return Some(Self { part, start: 0, ..*self });
         }
         let (row, col) = if self.part.is_empty() {
             (0, self.cols.saturating_sub(part.cols) / 2)
@@ -84,11 +68,7 @@ impl Frame {
         };
         let fits = row + part.rows <= self.rows && col + part.cols <= self.cols;
         let is_dense = part.rows >= self.ld / 2;
-        (fits && is_dense).then(|| Self {
-            part,
-            start: row + col * self.ld,
-            ..*self
-        })
+        (fits && is_dense).then(|| Self { part, start: row + col * self.ld, ..*self })
     }
 
     /// Returns the same place with another number for the first row and column.
@@ -111,11 +91,7 @@ impl Frame {
         if self.part.is_empty() {
             return Region::default();
         }
-        Region {
-            row: self.start % self.ld,
-            col: self.start / self.ld,
-            ..self.part
-        }
+        Region { row: self.start % self.ld, col: self.start / self.ld, ..self.part }
     }
 
     /// Returns the number of elements of the memory.
@@ -145,12 +121,7 @@ fn shift(place: usize, from: usize, to: usize) -> Option<usize> {
 mod tests {
     use super::*;
 
-    const WHOLE: Region = Region {
-        row: 0,
-        col: 0,
-        rows: 40,
-        cols: 60,
-    };
+    const WHOLE: Region = Region { row: 0, col: 0, rows: 40, cols: 60 };
 
     /// Rows 10..30 and columns 20..30 with room for 2 rows and 5 columns on each side.
     fn framed() -> Frame {
@@ -205,13 +176,9 @@ mod tests {
     #[test]
     fn exhausted_room_is_no_place() {
         let frame = framed();
-        for (rows, cols) in [
-            (10..30, 14..30),
-            (10..30, 20..36),
-            (7..30, 20..30),
-            (10..33, 20..30),
-            (0..40, 0..60),
-        ] {
+        for (rows, cols) in
+            [(10..30, 14..30), (10..30, 20..36), (7..30, 20..30), (10..33, 20..30), (0..40, 0..60)]
+        {
             assert!(!is_moved(&frame, rows, cols));
         }
         let exact = Frame::exact::<f64>(Region::new(10..30, 20..30));

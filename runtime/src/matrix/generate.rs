@@ -27,11 +27,7 @@ impl Generator {
     /// Returns the element in `row` and `col`.
     pub fn element<T: Scalar>(&self, row: usize, col: usize) -> T {
         let re = self.number(false, row, col);
-        let im = if T::TYPE.is_complex() {
-            self.number(true, row, col)
-        } else {
-            0.0
-        };
+        let im = if T::TYPE.is_complex() { self.number(true, row, col) } else { 0.0 };
         T::of(Complex64::new(re, im))
     }
 
@@ -92,10 +88,7 @@ mod tests {
                 seen[(i + 8.0) as usize] = true;
             }
         }
-        assert!(
-            seen.iter().all(|&s| s),
-            "every integer of the range turns up"
-        );
+        assert!(seen.iter().all(|&s| s), "every integer of the range turns up");
         let [here, there] =
             [(1, 2), (2, 1)].map(|(row, col)| uniform.element::<Complex64>(row, col));
         assert!(here != there && here.re != here.im);

@@ -28,8 +28,7 @@ impl MemoryLines {
     }
 
     fn find_line(&self, index: usize) -> usize {
-        self.start
-            .saturating_add(index.saturating_mul(self.distance))
+        self.start.saturating_add(index.saturating_mul(self.distance))
     }
 
     fn find_end(&self) -> usize {
@@ -46,11 +45,7 @@ impl MemoryLines {
         if !self.spans_overlap(other) {
             return false;
         }
-        let (few, many) = if self.count <= other.count {
-            (self, other)
-        } else {
-            (other, self)
-        };
+        let (few, many) = if self.count <= other.count { (self, other) } else { (other, self) };
         (0..few.count).any(|index| many.reaches_into(few.find_line(index), few.length))
     }
 
@@ -142,12 +137,7 @@ mod tests {
         };
         let factors = [Some(below), Some(beside)];
         assert_eq!(share(factors, &[rest]), None);
-        for result in [
-            cut(9..10, 2..4),
-            cut(3..10, 0..3),
-            cut(0..4, 0..1),
-            cut(5..6, 1..2),
-        ] {
+        for result in [cut(9..10, 2..4), cut(3..10, 0..3), cut(0..4, 0..1), cut(5..6, 1..2)] {
             assert_eq!(share(factors, &[rest, result]), Some(0), "{result:?}");
         }
         assert_eq!(share(factors, &[cut(2..3, 9..10)]), Some(1));

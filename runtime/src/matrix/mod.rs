@@ -146,10 +146,7 @@ impl<'m, T: Scalar> HeldMatrix<'m, T> {
     ) -> Result<Self, Error> {
         let holding = has.holding(rank);
         let lines = [holding.rows, holding.cols].map(HeldLines::clone);
-        Ok(Self {
-            scattered: Some(lines),
-            ..Self::show(spread, rank, local)?
-        })
+        Ok(Self { scattered: Some(lines), ..Self::show(spread, rank, local)? })
     }
 
     /// Returns the same matrix in the same memory, to be read.
@@ -228,11 +225,7 @@ impl<'m, T: Scalar> HeldMatrix<'m, T> {
     #[must_use]
     pub fn alone(self, rank: usize) -> Self {
         let spread = self.spread.alone();
-        Self {
-            frame: self.frame.renumber(spread.part(rank)),
-            spread,
-            ..self
-        }
+        Self { frame: self.frame.renumber(spread.part(rank)), spread, ..self }
     }
 
     /// Takes another spread of the same matrix, which gives this rank the same part.
@@ -240,10 +233,7 @@ impl<'m, T: Scalar> HeldMatrix<'m, T> {
     /// # Panics
     /// If the part is another one.
     pub(crate) fn respread(&mut self, spread: Spread, rank: usize) {
-        assert!(
-            spread.part(rank) == self.part(),
-            "another part than the one that is held"
-        );
+        assert!(spread.part(rank) == self.part(), "another part than the one that is held");
         self.spread = spread;
     }
 
@@ -269,9 +259,7 @@ impl<'m, T: Scalar> HeldMatrix<'m, T> {
             return View::empty(rows, cols);
         }
         let place = self.frame.place();
-        self.memory
-            .view(&self.frame)
-            .block(place.row_range(), place.col_range())
+        self.memory.view(&self.frame).block(place.row_range(), place.col_range())
     }
 
     /// Returns the local elements, to be written.
@@ -282,9 +270,7 @@ impl<'m, T: Scalar> HeldMatrix<'m, T> {
             return ViewMut::empty(rows, cols);
         }
         let place = self.frame.place();
-        self.memory
-            .view_mut(&self.frame)
-            .into_block(place.row_range(), place.col_range())
+        self.memory.view_mut(&self.frame).into_block(place.row_range(), place.col_range())
     }
 
     /// Returns the local columns, each as long as the part has rows.
@@ -304,18 +290,12 @@ impl<T: Scalar> Clone for Matrix<T> {
         let local = vec![T::ZERO; frame.len()];
         let mut copy = Self::in_own_memory(self.spread.clone(), frame, local);
         copy.local_mut().copy_from(self.local());
-        Self {
-            scattered: self.scattered.clone(),
-            is_zero: self.is_zero,
-            ..copy
-        }
+        Self { scattered: self.scattered.clone(), is_zero: self.is_zero, ..copy }
     }
 }
 
 fn find_part(spread: &Spread, rank: usize) -> Result<Region, SpreadError> {
-    spread
-        .find_part(rank)
-        .ok_or(SpreadError::Scattered { rank })
+    spread.find_part(rank).ok_or(SpreadError::Scattered { rank })
 }
 
 /// Allocates a vector of zeros; `what` says in the error for which purpose.

@@ -42,21 +42,13 @@ impl<'a, T: Scalar> Operand<'a, T> {
     /// Returns the number of rows of `op(X)`.
     pub fn rows(&self) -> usize {
         let stored = self.matrix.spread();
-        if self.op.transposes() {
-            stored.cols()
-        } else {
-            stored.rows()
-        }
+        if self.op.transposes() { stored.cols() } else { stored.rows() }
     }
 
     /// Returns the number of columns of `op(X)`.
     pub fn cols(&self) -> usize {
         let stored = self.matrix.spread();
-        if self.op.transposes() {
-            stored.rows()
-        } else {
-            stored.cols()
-        }
+        if self.op.transposes() { stored.rows() } else { stored.cols() }
     }
 
     /// Returns a rectangle of `op(X)`, which this rank holds, in place; `None` if it has to be copied.
@@ -83,11 +75,7 @@ impl<'a, T: Scalar> Operand<'a, T> {
             };
             return self.copy_stored(stored, target);
         };
-        let stored = if self.op.transposes() {
-            region.transposed()
-        } else {
-            *region
-        };
+        let stored = if self.op.transposes() { region.transposed() } else { *region };
         let local = self.matrix.local();
         let row_runs = rows.find_places(stored.row_range());
         for (first, width, local_first) in cols.find_places(stored.col_range()) {
@@ -145,9 +133,7 @@ impl<'a, T: Scalar> Operand<'a, T> {
     /// Returns a rectangle of X in this rank's memory.
     fn view_stored(&self, region: &Region) -> View<'a, T> {
         let local = region.relative_to(&self.matrix.part());
-        self.matrix
-            .local()
-            .block(local.row_range(), local.col_range())
+        self.matrix.local().block(local.row_range(), local.col_range())
     }
 }
 
@@ -158,12 +144,7 @@ mod tests {
     use num_complex::Complex64;
 
     fn matrix(rows: usize, cols: usize) -> Matrix<Complex64> {
-        Matrix::generate(
-            Spread::whole(rows, cols),
-            0,
-            Generator::Integers { seed: 3 },
-        )
-        .unwrap()
+        Matrix::generate(Spread::whole(rows, cols), 0, Generator::Integers { seed: 3 }).unwrap()
     }
 
     fn element_of(stored: &Matrix<Complex64>, op: Op, row: usize, col: usize) -> Complex64 {
@@ -212,27 +193,17 @@ mod tests {
         let shown = HeldMatrix::show_scattered(straight, &has, 0, own.local()).unwrap();
         // The element with the new numbers is the one at its place in memory.
         let places: Vec<_> = has.elements(0).collect();
-        assert_ne!(
-            (places[5].row, places[5].col),
-            (places[5].local_row, places[5].local_col)
-        );
+        assert_ne!((places[5].row, places[5].col), (places[5].local_row, places[5].local_col));
         for op in [Op::N, Op::T, Op::C] {
             let operand = Operand::new(&shown, op);
             let some = Region::new(2..operand.rows(), 1..operand.cols() - 2);
             let mut copied = vec![Complex64::ZERO; some.len()];
-            operand.copy(
-                &some,
-                ViewMut::new(&mut copied, some.rows, some.cols, some.rows),
-            );
+            operand.copy(&some, ViewMut::new(&mut copied, some.rows, some.cols, some.rows));
             let mut seen = Vec::new();
             operand.for_each(|row, col, element| seen.push((row, col, element)));
             assert_eq!(seen.len(), rows * cols);
             for (row, col, element) in seen {
-                let stored = if op.transposes() {
-                    (col, row)
-                } else {
-                    (row, col)
-                };
+                let stored = if op.transposes() { (col, row) } else { (row, col) };
                 let place = places.iter().find(|place| (place.row, place.col) == stored);
                 let place = place.unwrap();
                 let (i, j) = if op.transposes() {

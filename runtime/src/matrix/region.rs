@@ -22,12 +22,7 @@ pub struct Region {
 impl Region {
     /// Makes the rectangle of these rows and columns.
     pub fn new(rows: Range<usize>, cols: Range<usize>) -> Self {
-        Self {
-            row: rows.start,
-            col: cols.start,
-            rows: rows.len(),
-            cols: cols.len(),
-        }
+        Self { row: rows.start, col: cols.start, rows: rows.len(), cols: cols.len() }
     }
 
     /// Returns the row indices.
@@ -65,22 +60,13 @@ impl Region {
     /// If `outer` begins after this rectangle (in a debug build).
     #[must_use]
     pub fn relative_to(&self, outer: &Self) -> Self {
-        Self {
-            row: self.row - outer.row,
-            col: self.col - outer.col,
-            ..*self
-        }
+        Self { row: self.row - outer.row, col: self.col - outer.col, ..*self }
     }
 
     /// Returns the same elements in the transposed matrix.
     #[must_use]
     pub fn transposed(&self) -> Self {
-        Self {
-            row: self.col,
-            col: self.row,
-            rows: self.cols,
-            cols: self.rows,
-        }
+        Self { row: self.col, col: self.row, rows: self.cols, cols: self.rows }
     }
 
     /// Returns the place of `inner` in a buffer that holds this rectangle column after column.

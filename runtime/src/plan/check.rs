@@ -31,15 +31,11 @@ impl Plan {
         let (rows, cols) = problem.c_blocks();
         if (layout.rows(), layout.cols()) != (rows, cols) {
             let found = format!("{}×{}", layout.rows(), layout.cols());
-            return Err(format!(
-                "the layout has {found} blocks, C has {rows}×{cols}"
-            ));
+            return Err(format!("the layout has {found} blocks, C has {rows}×{cols}"));
         }
         let ranks = self.n_ranks();
         if let Some(shares) = self.division().shares() {
-            let total = shares
-                .iter()
-                .try_fold(0u64, |sum, &share| sum.checked_add(share));
+            let total = shares.iter().try_fold(0u64, |sum, &share| sum.checked_add(share));
             let wanted = problem.k_blocks();
             if total != Some(wanted) || shares.len() != ranks {
                 return Err(format!(
@@ -56,10 +52,7 @@ impl Plan {
 
     fn check_slices(&self, rank: usize) -> Result<(), String> {
         let slices = self.slices(rank).into_iter();
-        let (found, wanted) = (
-            slices.fold(0, usize::saturating_add),
-            self.computed(rank).cols,
-        );
+        let (found, wanted) = (slices.fold(0, usize::saturating_add), self.computed(rank).cols);
         if found != wanted {
             return Err(format!(
                 "the slices of rank {rank} have {found} columns, its part has {wanted}"
@@ -83,24 +76,13 @@ impl Plan {
         let balance = decision.balance.as_ref();
         let times_s = balance.map_or(&[][..], |balance| &balance.times_s);
         let candidates = decision.candidates.iter().map(|candidate| candidate.wall_s);
-        let mut left_out = decision
-            .left_out
-            .iter()
-            .flat_map(|left_out| &left_out.ranks);
+        let mut left_out = decision.left_out.iter().flat_map(|left_out| &left_out.ranks);
         let is_sound = decision.kernel_width > 0
             && self.links().as_ref().is_none_or(Links::is_sound)
             && (balance.is_none() || times_s.len() == ranks)
-            && times_s
-                .iter()
-                .copied()
-                .chain(candidates)
-                .all(|time_s| time_s >= 0.0)
+            && times_s.iter().copied().chain(candidates).all(|time_s| time_s >= 0.0)
             && left_out.all(|&rank| rank < ranks);
-        if is_sound {
-            Ok(())
-        } else {
-            Err("its measurements make no sense".to_owned())
-        }
+        if is_sound { Ok(()) } else { Err("its measurements make no sense".to_owned()) }
     }
 
     /// Checks that what was seen before the run is of the devices.
@@ -110,22 +92,14 @@ impl Plan {
         };
         let devices: usize = self.nodes.iter().map(|node| node.devices.len()).sum();
         let of_devices = look.parts.len() == devices;
-        look.begin(0..devices, 0, 1, 1.0)
-            .ok()
-            .filter(|_| of_devices)
-            .map_or_else(
-                || Err("what was seen of its devices makes no sense".to_owned()),
-                |_| Ok(()),
-            )
+        look.begin(0..devices, 0, 1, 1.0).ok().filter(|_| of_devices).map_or_else(
+            || Err("what was seen of its devices makes no sense".to_owned()),
+            |_| Ok(()),
+        )
     }
 
     fn check_tuning(&self) -> Result<(), String> {
-        let Tuning {
-            panel,
-            lookahead,
-            k_parts,
-            ..
-        } = self.tuning;
+        let Tuning { panel, lookahead, k_parts, .. } = self.tuning;
         if panel == 0 {
             return Err("its panels are 0 columns wide".to_owned());
         }
@@ -138,9 +112,7 @@ impl Plan {
             Some(_) => 1,
         };
         if !(1..=most).contains(&k_parts) {
-            return Err(format!(
-                "it holds A and B in {k_parts} parts of k, not 1 to {most}"
-            ));
+            return Err(format!("it holds A and B in {k_parts} parts of k, not 1 to {most}"));
         }
         Ok(())
     }
@@ -159,10 +131,7 @@ mod tests {
         let layout = slice_cols(4, &[2, 4]).unwrap();
         Plan::with_layout(problem, layout, &[vec![20], vec![30, 10]])
             .unwrap()
-            .with_links(Links {
-                latency_s: 1e-6,
-                bytes_per_s: 1e9,
-            })
+            .with_links(Links { latency_s: 1e-6, bytes_per_s: 1e9 })
     }
 
     /// Returns the refusal of the plan with another value at this place of the document.
@@ -188,11 +157,7 @@ mod tests {
     fn every_impossible_value_is_refused() {
         for (place, value, reason) in [
             ("/problem/block", json!(0), "a block needs at least one row"),
-            (
-                "/problem/n",
-                json!(70),
-                "the layout has 4×6 blocks, C has 4×7",
-            ),
+            ("/problem/n", json!(70), "the layout has 4×6 blocks, C has 4×7"),
             ("/decision/division/c/rects/0/cols", json!(3), "blocks"),
             (
                 "/decision/division",
@@ -210,18 +175,10 @@ mod tests {
                 json!({"ranks": [2], "with_s": 1.0, "without_s": 1.0}),
                 "make no sense",
             ),
-            (
-                "/decision/candidates",
-                json!([{"way": "c", "wall_s": -1.0}]),
-                "make no sense",
-            ),
+            ("/decision/candidates", json!([{"way": "c", "wall_s": -1.0}]), "make no sense"),
             ("/tuning/links/bytes_per_s", json!(0.0), "make no sense"),
             ("/tuning/panel", json!(0), "0 columns wide"),
-            (
-                "/tuning/lookahead",
-                json!(1),
-                "lookahead is 1 steps, not 2 to 8",
-            ),
+            ("/tuning/lookahead", json!(1), "lookahead is 1 steps, not 2 to 8"),
             ("/tuning/k_parts", json!(0), "0 parts of k, not 1 to"),
             ("/tuning/k_parts", json!(901), "901 parts of k, not 1 to"),
             ("/nodes/1/rank", json!(0), "its node 1 is of rank 0"),
@@ -230,18 +187,11 @@ mod tests {
                 json!(31),
                 "the slices of rank 1 have 41 columns, its part has 40",
             ),
-            (
-                "/nodes/1/devices/0/columns",
-                json!(u64::MAX),
-                "the slices of rank 1",
-            ),
+            ("/nodes/1/devices/0/columns", json!(u64::MAX), "the slices of rank 1"),
             ("/nodes", json!([]), "it has 0 nodes, and parts for 2"),
         ] {
             let refusal = refuse(place, value);
-            assert!(
-                refusal.contains(reason),
-                "{place}: {reason:?} in {refusal:?}"
-            );
+            assert!(refusal.contains(reason), "{place}: {reason:?} in {refusal:?}");
         }
     }
 }

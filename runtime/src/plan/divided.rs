@@ -63,12 +63,7 @@ impl Plan {
 
     /// Returns the most blocks of C that a rank computes.
     pub(crate) fn most_blocks(&self) -> u64 {
-        self.layout()
-            .rects()
-            .iter()
-            .map(|rect| rect.rows * rect.cols)
-            .max()
-            .unwrap_or(0)
+        self.layout().rects().iter().map(|rect| rect.rows * rect.cols).max().unwrap_or(0)
     }
 
     /// Returns the same plan with these rectangles of op(A), or of op(B), where the ranks have them.
@@ -81,9 +76,7 @@ impl Plan {
     /// Counts the elements that each rank sends to others if the ranks have these rectangles of op(A), or of op(B): what each
     /// reader needs, once.
     pub(crate) fn count_sent(&self, side: usize, parts: &[Region]) -> Vec<u64> {
-        let readers: Vec<Region> = (0..self.n_ranks())
-            .map(|rank| self.computed(rank))
-            .collect();
+        let readers: Vec<Region> = (0..self.n_ranks()).map(|rank| self.computed(rank)).collect();
         let across = |part: &Region| match side {
             A => part.row_range(),
             _ => part.col_range(),
@@ -139,11 +132,7 @@ mod tests {
 
     #[test]
     fn parts_in_whole_blocks_become_the_division() {
-        let parts = [
-            Region::new(0..20, 0..8),
-            Region::new(0..20, 8..18),
-            Region::default(),
-        ];
+        let parts = [Region::new(0..20, 0..8), Region::new(0..20, 8..18), Region::default()];
         let plan = sliced().divided_as(&parts).unwrap();
         assert_eq!(plan.check_parts(), Ok(()));
         assert_eq!((plan.computed(0), plan.computed(1)), (parts[0], parts[1]));
@@ -158,23 +147,12 @@ mod tests {
         // Slices of rows: every rank has the rows of A that it needs.
         assert_eq!(plan.count_sent(A, &planned), [0, 0, 0]);
         // 12 rows of the first rank and 8 of the second one, from 8 columns on the last one.
-        let parts = [
-            Region::default(),
-            Region::default(),
-            Region::new(0..20, 0..8),
-        ];
+        let parts = [Region::default(), Region::default(), Region::new(0..20, 0..8)];
         assert_eq!(plan.count_sent(A, &parts), [0, 0, 160]);
-        let of_b = [
-            Region::new(0..3, 0..18),
-            Region::new(3..8, 0..18),
-            Region::default(),
-        ];
+        let of_b = [Region::new(0..3, 0..18), Region::new(3..8, 0..18), Region::default()];
         assert_eq!(plan.count_sent(1, &of_b), [54, 90, 0]);
         let plan = plan.with_lying(A, &parts);
-        assert_eq!(
-            (plan.a().part(2), plan.b().part(2)),
-            (parts[2], sliced().b().part(2))
-        );
+        assert_eq!((plan.a().part(2), plan.b().part(2)), (parts[2], sliced().b().part(2)));
     }
 
     #[test]
@@ -185,9 +163,6 @@ mod tests {
         assert!(plan.divided_as(&three(cut(7))).is_none(), "no whole blocks");
         assert!(plan.divided_as(&cut(8)).is_none(), "too few ranks");
         let [a, _] = cut(8);
-        assert!(
-            plan.divided_as(&[a, a, Region::default()]).is_none(),
-            "no tiling"
-        );
+        assert!(plan.divided_as(&[a, a, Region::default()]).is_none(), "no tiling");
     }
 }

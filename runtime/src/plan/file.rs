@@ -26,9 +26,7 @@ impl Plan {
     /// # Collective
     /// All ranks, with the same path.
     pub fn load(comm: &dyn Comm, path: &Path) -> Result<Self, Error> {
-        let _call = CollectiveCall::new(comm, "loading a plan")
-            .with_path("file", path)
-            .enter()?;
+        let _call = CollectiveCall::new(comm, "loading a plan").with_path("file", path).enter()?;
         let read = match comm.rank() {
             0 => read_text(path).map_err(|error| Error::file(path, error)),
             _ => Ok(String::new()),
@@ -58,9 +56,6 @@ impl Plan {
 
 fn parse_json<T: DeserializeOwned>(bytes: &[u8], path: &Path) -> Result<T, Error> {
     serde_json::from_slice(bytes).map_err(|error| {
-        Error::file(
-            path,
-            format!("no plan: {error}; `isochron mxm --save-plan` writes plans"),
-        )
+        Error::file(path, format!("no plan: {error}; `isochron mxm --save-plan` writes plans"))
     })
 }

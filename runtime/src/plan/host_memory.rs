@@ -112,15 +112,8 @@ pub(crate) fn make_room(
     slices: &[usize],
     planned: &AvailableMemory,
 ) -> Result<AvailableMemory, Error> {
-    let gpus = team
-        .infos()
-        .iter()
-        .filter(|device| device.kind.has_own_memory());
-    let need = MemoryNeed {
-        bytes,
-        held: team.memory_held(),
-        gathering: gpus.count(),
-    };
+    let gpus = team.infos().iter().filter(|device| device.kind.has_own_memory());
+    let need = MemoryNeed { bytes, held: team.memory_held(), gathering: gpus.count() };
     // Read once: memory granted now must not be refused below because another program took a little in between.
     let bounds = memory_bounds();
     let pools = sum_by_pool(gather_demands(comm, need, &bounds)?);
@@ -130,10 +123,7 @@ pub(crate) fn make_room(
     let bytes = bytes.saturating_add(agree(comm, of_devices)?);
     let pools = sum_by_pool(gather_demands(comm, MemoryNeed { bytes, ..need }, &bounds)?);
     refuse_excess(&pools, planned)?;
-    Ok(pools
-        .into_iter()
-        .map(|(key, pool)| (key, pool.available()))
-        .collect())
+    Ok(pools.into_iter().map(|(key, pool)| (key, pool.available())).collect())
 }
 
 /// Checks that each rank's host has room for another `bytes`.
@@ -144,10 +134,7 @@ pub(crate) fn make_room(
 /// # Collective
 /// All ranks.
 pub(crate) fn check_room(comm: &dyn Comm, bytes: u64) -> Result<(), Error> {
-    let need = MemoryNeed {
-        bytes,
-        ..MemoryNeed::default()
-    };
+    let need = MemoryNeed { bytes, ..MemoryNeed::default() };
     share_memory(comm, need, &memory_bounds()).map(drop)
 }
 
@@ -226,11 +213,7 @@ fn gather_demands(
     need: MemoryNeed,
     bounds: &[MemoryBound],
 ) -> Result<Vec<RankDemand>, Error> {
-    comm.gather(&RankDemand {
-        host: comm.host().to_string(),
-        need,
-        bounds: bounds.to_vec(),
-    })
+    comm.gather(&RankDemand { host: comm.host().to_string(), need, bounds: bounds.to_vec() })
 }
 
 /// Sums the demands up for each memory.
@@ -239,10 +222,7 @@ fn sum_by_pool(demands: Vec<RankDemand>) -> BTreeMap<PoolKey, MemoryPool> {
     for (rank, RankDemand { host, need, bounds }) in demands.into_iter().enumerate() {
         for bound in bounds {
             let pool = pools.entry(pool_key(&host, &bound, rank));
-            let pool = pool.or_insert(MemoryPool {
-                free: u64::MAX,
-                ..MemoryPool::default()
-            });
+            let pool = pool.or_insert(MemoryPool { free: u64::MAX, ..MemoryPool::default() });
             pool.needed = pool.needed.saturating_add(need.bytes);
             pool.free = pool.free.min(bound.bytes);
             pool.held += need.held;
@@ -279,13 +259,8 @@ fn refuse_excess(
 fn sum_available(demands: &[RankDemand]) -> BTreeMap<&str, u64> {
     let mut hosts: BTreeMap<&str, (u64, BTreeMap<PoolKey, u64>)> = BTreeMap::new();
     for (rank, demand) in demands.iter().enumerate() {
-        let (whole, tightest) = hosts
-            .entry(&demand.host)
-            .or_insert((u64::MAX, BTreeMap::new()));
-        let of_host = demand
-            .bounds
-            .iter()
-            .find(|bound| bound.scope == MemoryScope::Host);
+        let (whole, tightest) = hosts.entry(&demand.host).or_insert((u64::MAX, BTreeMap::new()));
+        let of_host = demand.bounds.iter().find(|bound| bound.scope == MemoryScope::Host);
         *whole = of_host.map_or(*whole, |bound| bound.bytes.min(*whole));
         match demand.bounds.iter().min_by_key(|bound| bound.bytes) {
             Some(bound) => tightest.insert(pool_key(&demand.host, bound, rank), bound.bytes),
@@ -341,29 +316,20 @@ mod tests {
         RankDemand {
             host: host.to_string(),
             need,
-            bounds: bounds
-                .map(|(scope, bytes)| MemoryBound { scope, bytes })
-                .collect(),
+            bounds: bounds.map(|(scope, bytes)| MemoryBound { scope, bytes }).collect(),
         }
     }
 
     fn bytes(bytes: u64) -> MemoryNeed {
-        MemoryNeed {
-            bytes,
-            ..MemoryNeed::default()
-        }
+        MemoryNeed { bytes, ..MemoryNeed::default() }
     }
 
     fn refused(demands: Vec<RankDemand>) -> Option<(String, Option<usize>, u64, u64)> {
         match refuse_excess(&sum_by_pool(demands), &AvailableMemory::new()) {
             Ok(()) => None,
-            Err(Error::Memory {
-                host,
-                rank,
-                needed_bytes,
-                available_bytes,
-                ..
-            }) => Some((host, rank, needed_bytes, available_bytes)),
+            Err(Error::Memory { host, rank, needed_bytes, available_bytes, .. }) => {
+                Some((host, rank, needed_bytes, available_bytes))
+            }
             Err(other) => panic!("{other}"),
         }
     }
@@ -394,10 +360,8 @@ mod tests {
     #[test]
     fn memory_that_others_took_since_the_plan_is_said() {
         let planned = sum_by_pool(vec![demand("a", bytes(0), 900 << 20)]);
-        let planned: AvailableMemory = planned
-            .into_iter()
-            .map(|(key, pool)| (key, pool.available()))
-            .collect();
+        let planned: AvailableMemory =
+            planned.into_iter().map(|(key, pool)| (key, pool.available())).collect();
         let now = sum_by_pool(vec![demand("a", bytes(500 << 20), 300 << 20)]);
         let error = refuse_excess(&now, &planned).unwrap_err().to_string();
         assert_eq!(
@@ -408,10 +372,7 @@ mod tests {
         let own = limited("a", bytes(2 << 20), &[(MemoryScope::Process, 1 << 20)]);
         let error = refuse_excess(&sum_by_pool(vec![own]), &planned).unwrap_err();
         let error = error.to_string();
-        assert!(
-            error.ends_with("under the limit on the address space (`ulimit -v`)"),
-            "{error}"
-        );
+        assert!(error.ends_with("under the limit on the address space (`ulimit -v`)"), "{error}");
     }
 
     /// Limits the address space of this process to `bytes` more than it has.
@@ -442,26 +403,17 @@ mod tests {
             return;
         };
         limit_growth(1 << 30);
-        let mut session = Session::builder()
-            .blas(BlasChoice::Embedded)
-            .build(LocalComm::new())
-            .unwrap();
-        let balance = BalanceConfig {
-            strategy: Strategy::Homogeneous,
-            ..BalanceConfig::default()
-        };
+        let mut session =
+            Session::builder().blas(BlasChoice::Embedded).build(LocalComm::new()).unwrap();
+        let balance = BalanceConfig { strategy: Strategy::Homogeneous, ..BalanceConfig::default() };
         // Threads that have computed have started, which takes memory too.
-        let plan = session
-            .plan(Problem::new(64, 64, 64, 32).unwrap(), &balance)
-            .unwrap();
+        let plan = session.plan(Problem::new(64, 64, 64, 32).unwrap(), &balance).unwrap();
         let a: Matrix = Matrix::zeros(plan.a(), 0).unwrap();
         let b = Matrix::zeros(plan.b(), 0).unwrap();
         let mut product = session.prepare(plan, RunConfig::default()).unwrap();
         let mut c = product.zeros(&mut session).unwrap();
         let factors = Factors::of(&a, &b);
-        product
-            .run(&mut session, Scalars::PRODUCT, factors, &mut c)
-            .unwrap();
+        product.run(&mut session, Scalars::PRODUCT, factors, &mut c).unwrap();
         let problem = Problem::new(2048, 2048, 2048, 32).unwrap();
         let plan = session.plan(problem, &balance).unwrap();
         session.check_memory(&plan).unwrap();
@@ -477,10 +429,7 @@ mod tests {
         let own = std::env::current_exe().unwrap();
         let mut child = std::process::Command::new(own);
         child.args(["--exact", "plan::host_memory::tests::losing_memory"]);
-        let output = child
-            .env("MEMORY_TEST_TELLS", told.path())
-            .output()
-            .unwrap();
+        let output = child.env("MEMORY_TEST_TELLS", told.path()).output().unwrap();
         let text = std::fs::read_to_string(told.path()).unwrap();
         for part in [
             "lacks ",
@@ -533,11 +482,7 @@ mod tests {
     #[test]
     fn what_is_left_is_shared_by_the_devices_that_gather() {
         let comm = crate::comm::LocalComm::new();
-        let need = MemoryNeed {
-            bytes: 1 << 20,
-            held: 0,
-            gathering: 2,
-        };
+        let need = MemoryNeed { bytes: 1 << 20, held: 0, gathering: 2 };
         let bounds = memory_bounds();
         let before = isochron_devices::memory_available_bytes().unwrap_or(u64::MAX);
         let each = share_memory(&comm, need, &bounds).unwrap();
@@ -545,14 +490,9 @@ mod tests {
         if before < u64::MAX {
             assert!(each < before && each > before / 8, "{each} of {before}");
         }
-        let too_much = MemoryNeed {
-            bytes: u64::MAX / 2,
-            ..need
-        };
+        let too_much = MemoryNeed { bytes: u64::MAX / 2, ..need };
         if before < u64::MAX {
-            let text = share_memory(&comm, too_much, &bounds)
-                .unwrap_err()
-                .to_string();
+            let text = share_memory(&comm, too_much, &bounds).unwrap_err().to_string();
             assert!(text.contains("most of it by rank 0"), "{text}");
         }
     }

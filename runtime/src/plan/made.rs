@@ -58,10 +58,7 @@ pub fn format_utc(seconds: u64) -> String {
     let year = 400 * era + year + u64::from(month >= 10);
     let month = if month < 10 { month + 3 } else { month - 9 };
     let (hour, minute) = (second / 3600, second / 60 % 60);
-    format!(
-        "{year}-{month:02}-{date:02} {hour:02}:{minute:02}:{:02} UTC",
-        second % 60
-    )
+    format!("{year}-{month:02}-{date:02} {hour:02}:{minute:02}:{:02} UTC", second % 60)
 }
 
 #[cfg(test)]

@@ -46,10 +46,8 @@ impl Plan {
             .traffic()
             .into_iter()
             .map(|node| {
-                let of_step = Traffic {
-                    elements: node.elements / steps,
-                    messages: node.messages / steps,
-                };
+                let of_step =
+                    Traffic { elements: node.elements / steps, messages: node.messages / steps };
                 links.lookahead(&of_step, bytes, compute_s / steps)
             })
             .max()
@@ -62,9 +60,7 @@ impl Plan {
     pub(crate) fn make_leaner(&self) -> Option<Self> {
         let mut leaner = self.clone().without_fit();
         let in_parts = self.problem.may_be_in_parts() && self.division().shares().is_none();
-        let Tuning {
-            lookahead, k_parts, ..
-        } = self.tuning;
+        let Tuning { lookahead, k_parts, .. } = self.tuning;
         if lookahead > LEAST_LOOKAHEAD {
             leaner.tuning.lookahead -= 1;
         } else if in_parts && k_parts < self.steps(0) {
@@ -118,11 +114,7 @@ impl Plan {
     fn panel_elements(&self, rank: usize) -> usize {
         let schedule = StepSchedule::new(self, rank);
         let [of_a, of_b] = schedule.needs_panels().map(usize::from);
-        let copies = if self.division().shares().is_none() {
-            2
-        } else {
-            1
-        };
+        let copies = if self.division().shares().is_none() { 2 } else { 1 };
         let panels = copies * (of_a * schedule.c().rows + of_b * schedule.c().cols);
         let sent = schedule.sent_across(A) + schedule.sent_across(B);
         self.panel_sets() * self.panel() * (panels + sent)
@@ -185,10 +177,7 @@ mod tests {
         let mut seen = Vec::new();
         while let Some(leaner) = plan.make_leaner() {
             assert!(leaner.memory_bytes(0) < plan.memory_bytes(0));
-            assert_eq!(
-                (leaner.layout(), leaner.nodes()),
-                (plan.layout(), plan.nodes())
-            );
+            assert_eq!((leaner.layout(), leaner.nodes()), (plan.layout(), plan.nodes()));
             plan = leaner;
             seen.push((plan.lookahead(), plan.panel()));
         }

@@ -135,12 +135,7 @@ impl Plan {
             made,
             problem,
             decision: Arc::new(decision),
-            tuning: Tuning {
-                panel,
-                lookahead: LEAST_LOOKAHEAD,
-                k_parts: 1,
-                links,
-            },
+            tuning: Tuning { panel, lookahead: LEAST_LOOKAHEAD, k_parts: 1, links },
             nodes: Arc::new(nodes),
             look: Arc::default(),
             predicted: None,
@@ -165,27 +160,17 @@ impl Plan {
 
     /// Adds predictions.
     pub(crate) fn with_prediction(self, prediction: Prediction) -> Self {
-        Self {
-            predicted: Some(Arc::new(prediction)),
-            ..self
-        }
+        Self { predicted: Some(Arc::new(prediction)), ..self }
     }
 
     /// Returns the same plan without its predictions and the memory that it was made to fit, since it is about to change.
     pub(crate) fn without_fit(self) -> Self {
-        Self {
-            predicted: None,
-            available: None,
-            ..self
-        }
+        Self { predicted: None, available: None, ..self }
     }
 
     /// Notes the memory that was available when the plan was made to fit it.
     pub(crate) fn with_available(self, available: AvailableMemory) -> Self {
-        Self {
-            available: Some(Arc::new(available)),
-            ..self
-        }
+        Self { available: Some(Arc::new(available)), ..self }
     }
 
     /// Returns the memory that was available when the plan was made to fit it; `None` for a plan that was not made to fit.
@@ -388,10 +373,7 @@ impl Plan {
 
     /// Returns the inner dimensions of a rank's updates.
     pub fn depth(&self, rank: usize) -> Depth {
-        Depth {
-            k_max: self.panel(),
-            k_total: self.k_range(rank).len(),
-        }
+        Depth { k_max: self.panel(), k_total: self.k_range(rank).len() }
     }
 
     /// Takes A, B or both from memory in which a rank has the elements of its rectangle in another order.

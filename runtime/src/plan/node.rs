@@ -50,15 +50,9 @@ pub struct PlannedDevice {
 impl PlannedNode {
     /// Makes the node of a rank whose devices are not known, with these columns for each of them.
     pub(crate) fn unnamed(rank: usize, slices: &[usize]) -> Self {
-        let devices = slices.iter().map(|&columns| PlannedDevice {
-            columns,
-            ..PlannedDevice::default()
-        });
-        Self {
-            rank,
-            devices: devices.collect(),
-            ..Self::default()
-        }
+        let devices =
+            slices.iter().map(|&columns| PlannedDevice { columns, ..PlannedDevice::default() });
+        Self { rank, devices: devices.collect(), ..Self::default() }
     }
 
     /// The BLAS that its CPU devices call; `None` if it has none, or they are not known.
@@ -110,10 +104,7 @@ fn differ_in_hosts(planned: &[PlannedNode], here: &[PlannedNode]) -> Option<Stri
         .iter()
         .take(MOST_NAMED)
         .map(|(was, is)| {
-            format!(
-                "rank {} is for host {}, and is on {}",
-                is.rank, was.host, is.host
-            )
+            format!("rank {} is for host {}, and is on {}", is.rank, was.host, is.host)
         })
         .collect();
     if moved.len() > MOST_NAMED {
@@ -141,24 +132,16 @@ fn differ_in_node(planned: &PlannedNode, here: &PlannedNode) -> Option<String> {
         return Some(format!("rank {rank} is for {was}, and is {is}"));
     }
     let [was, is] = [planned, here].map(|node| {
-        node.devices
-            .iter()
-            .map(|device| device.name.as_str())
-            .collect::<Vec<_>>()
-            .join(", ")
+        node.devices.iter().map(|device| device.name.as_str()).collect::<Vec<_>>().join(", ")
     });
     if was != is {
-        return Some(format!(
-            "it is for the devices {was} of rank {rank}, which has {is}"
-        ));
+        return Some(format!("it is for the devices {was} of rank {rank}, which has {is}"));
     }
     let mut devices = planned.devices.iter().zip(&here.devices);
     devices.find_map(|(planned, here)| {
         let (what, was, is) = differ_in_device(planned, here)?;
         let name = &here.name;
-        Some(format!(
-            "device {name} of rank {rank} is for {what} {was}, and has {is}"
-        ))
+        Some(format!("device {name} of rank {rank} is for {what} {was}, and has {is}"))
     })
 }
 
@@ -193,12 +176,7 @@ mod tests {
             columns: rank,
             ..PlannedDevice::default()
         };
-        PlannedNode {
-            rank,
-            host: host.to_owned(),
-            devices: vec![device],
-            ..PlannedNode::default()
-        }
+        PlannedNode { rank, host: host.to_owned(), devices: vec![device], ..PlannedNode::default() }
     }
 
     fn pair() -> Vec<PlannedNode> {
@@ -217,10 +195,7 @@ mod tests {
     #[test]
     fn every_difference_is_named_with_its_rank_and_both_values() {
         let cases: [(Change, &str); 7] = [
-            (
-                |node| node.host = "c".to_owned(),
-                "rank 1 is for host b, and is on c",
-            ),
+            (|node| node.host = "c".to_owned(), "rank 1 is for host b, and is on c"),
             (
                 |node| node.name = "fast".to_owned(),
                 "rank 1 is for no node of a platform file, and is node fast",
@@ -277,9 +252,6 @@ mod tests {
         );
         let hosts = |on: &str| (0..9).map(|rank| node(rank, on)).collect::<Vec<_>>();
         let text = find_difference(&hosts("a"), &hosts("b")).unwrap();
-        assert!(
-            text.contains("rank 3") && text.ends_with("5 more ranks differ"),
-            "{text}"
-        );
+        assert!(text.contains("rank 3") && text.ends_with("5 more ranks differ"), "{text}");
     }
 }

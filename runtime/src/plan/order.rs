@@ -44,13 +44,9 @@ impl StepOrder {
             (stride, numbers) = (numbers, stride + numbers);
         }
         // Neighbours in Fibonacci's sequence have no common divisor, so each number comes once.
-        let order = (0..numbers)
-            .map(|step| step * stride % numbers)
-            .filter(|&piece| piece < pieces);
-        Self {
-            pieces: order.collect(),
-            spans: Vec::new(),
-        }
+        let order =
+            (0..numbers).map(|step| step * stride % numbers).filter(|&piece| piece < pieces);
+        Self { pieces: order.collect(), spans: Vec::new() }
     }
 
     /// Adds a span of steps after those before it. `find_start` returns the place at which a rank begins among the pieces of

@@ -96,10 +96,7 @@ impl Plan {
         let shorter = (self.problem.k().div_ceil(self.panel()) % self.k_parts()).min(last);
         let mut firsts = vec![0, shorter, last, self.k_parts()];
         firsts.dedup();
-        firsts
-            .windows(2)
-            .map(|range| (self.k_part(range[0]), range[1] - range[0]))
-            .collect()
+        firsts.windows(2).map(|range| (self.k_part(range[0]), range[1] - range[0])).collect()
     }
 
     /// Returns the part of this index. Parts are whole steps, as even as possible; the first is the largest.
@@ -110,11 +107,7 @@ impl Plan {
         assert!(index < self.k_parts(), "a plan has no part {index} of k");
         let k = self.problem.k();
         if self.k_parts() == 1 {
-            return PartOfK {
-                plan: self.clone(),
-                first: 0,
-                k,
-            };
+            return PartOfK { plan: self.clone(), first: 0, k };
         }
         let first = self.part_start(index);
         let length = self.part_start(index + 1) - first;

@@ -56,10 +56,7 @@ pub(crate) struct ChangeCosts {
 impl Default for ChangeCosts {
     /// Expects more than is likely, until a change was timed.
     fn default() -> Self {
-        Self {
-            move_factor: 1.5,
-            columns_s: 2e-3,
-        }
+        Self { move_factor: 1.5, columns_s: 2e-3 }
     }
 }
 
@@ -100,8 +97,7 @@ impl Places<'_> {
         })?;
         let change = learner.changes().last().filter(|_| learner.is_changed());
         let placed = change.and_then(|change| {
-            all.into_iter()
-                .find(|placed| placed.laid_out.units == change.units)
+            all.into_iter().find(|placed| placed.laid_out.units == change.units)
         });
         Ok((request, placed))
     }
@@ -127,10 +123,7 @@ impl Places<'_> {
             units: self.count_elements(&assignment),
             cost_s: self.expect_cost(&assignment),
         };
-        Placed {
-            assignment,
-            laid_out,
-        }
+        Placed { assignment, laid_out }
     }
 
     /// Counts the elements of C of each device of these ranks.
@@ -147,10 +140,7 @@ impl Places<'_> {
     fn lay_ranks_out(&self, asked_of: &[&[u64]]) -> Layout {
         let layout = &self.now.layout;
         let asked: Vec<u64> = asked_of.iter().map(|asked| asked.iter().sum()).collect();
-        let parts = self
-            .ranks
-            .clone()
-            .map(|rank| self.find_part(self.now, rank).len() as u64);
+        let parts = self.ranks.clone().map(|rank| self.find_part(self.now, rank).len() as u64);
         if !self.may_move || parts.eq(asked.iter().copied()) {
             return layout.clone();
         }
@@ -198,11 +188,8 @@ impl Places<'_> {
             None => (SENT_PER_S, 0.0),
         };
         let bytes = self.plan.problem().element().bytes() as f64;
-        let seconds = self
-            .ranks
-            .clone()
-            .filter(|&rank| from.part(rank) != to.part(rank))
-            .map(|rank| {
+        let seconds =
+            self.ranks.clone().filter(|&rank| from.part(rank) != to.part(rank)).map(|rank| {
                 let (from, to) = (from.part(rank), to.part(rank));
                 let kept = from.intersection(&to).len();
                 let [given, taken] = [&from, &to].map(|part| part.len() - kept);
@@ -210,12 +197,7 @@ impl Places<'_> {
                 let stays = intersect(&from.row_range(), &to.row_range()) == to.row_range();
                 let copied = given + taken + if stays { 0 } else { 2 * kept };
                 let (sent, copied) = (given.max(taken) as f64, copied as f64);
-                let share = self
-                    .conditions
-                    .core_shares
-                    .get(rank)
-                    .copied()
-                    .unwrap_or(1.0);
+                let share = self.conditions.core_shares.get(rank).copied().unwrap_or(1.0);
                 latency_s + bytes * (sent / per_s + copied / (share * COPIED_PER_S))
             });
         seconds.fold(0.0, f64::max)
@@ -259,10 +241,7 @@ fn place_columns(part: &Region, slices: &[usize], device: usize) -> Region {
 /// Divides the columns of a rank in proportion to the elements asked for its devices.
 fn share_columns(cols: usize, asked: &[u64]) -> Vec<usize> {
     let weights: Vec<f64> = asked.iter().map(|&units| units as f64).collect();
-    apportion(cols as u64, &weights)
-        .into_iter()
-        .map(|cols| cols as usize)
-        .collect()
+    apportion(cols as u64, &weights).into_iter().map(|cols| cols as usize).collect()
 }
 
 #[cfg(test)]
@@ -302,11 +281,9 @@ mod tests {
 
     #[test]
     fn a_small_change_that_stalls_does_not_make_large_ones_dear() {
-        for (expected_s, seconds, ratios) in [
-            (0.002, 0.04, 1.0..2.0),
-            (0.5, 1.5, 2.5..3.0),
-            (1.5, 0.5, 0.33..0.4),
-        ] {
+        for (expected_s, seconds, ratios) in
+            [(0.002, 0.04, 1.0..2.0), (0.5, 1.5, 2.5..3.0), (1.5, 0.5, 0.33..0.4)]
+        {
             let mut costs = ChangeCosts::default();
             costs.learn(true, expected_s, seconds);
             let ratio = costs.move_factor / ChangeCosts::default().move_factor;

@@ -84,18 +84,15 @@ pub(crate) struct StepSchedule {
 impl StepSchedule {
     /// Makes the schedule of ranks that compute the parts of the plan.
     pub(crate) fn new(plan: &Plan, rank: usize) -> Self {
-        let parts: Vec<Region> = (0..plan.n_ranks())
-            .map(|rank| plan.computed(rank))
-            .collect();
+        let parts: Vec<Region> = (0..plan.n_ranks()).map(|rank| plan.computed(rank)).collect();
         Self::on_parts(plan, &parts, rank)
     }
 
     /// Makes the schedule of ranks that hold A and B as planned and compute these parts of C.
     pub(crate) fn on_parts(plan: &Plan, parts: &[Region], rank: usize) -> Self {
         let ranks = 0..plan.n_ranks();
-        let factors = plan
-            .factors()
-            .map(|factor| ranks.clone().map(|rank| factor.part(rank)).collect());
+        let factors =
+            plan.factors().map(|factor| ranks.clone().map(|rank| factor.part(rank)).collect());
         let c_parts: Vec<Region> = ranks
             .map(|other| match plan.division().shares() {
                 // If k is split, no other rank computes with this rank's share of the factors.
@@ -163,11 +160,7 @@ impl StepSchedule {
             let Some(block) = shared.filter(|_| holder != self.rank) else {
                 continue;
             };
-            let lines = if side == A {
-                block.col_range()
-            } else {
-                block.row_range()
-            };
+            let lines = if side == A { block.col_range() } else { block.row_range() };
             let [first, last] =
                 [lines.start, lines.end - 1].map(|k| (k - self.k.start) / self.width);
             received.messages += (last - first + 1) as u64;
@@ -186,11 +179,7 @@ impl StepSchedule {
 
     fn order_span(&self, order: &mut StepOrder, steps: Range<usize>) {
         order.add_span(steps, self.c_parts.len(), |rank, pieces| {
-            if self.own_orders {
-                self.find_fullest(rank, pieces)
-            } else {
-                0
-            }
+            if self.own_orders { self.find_fullest(rank, pieces) } else { 0 }
         });
     }
 
@@ -413,15 +402,10 @@ mod tests {
         let [on_held, on_computed] =
             [&held, &computed].map(|layout| Spread::on_layout(m, n, problem.block(), layout));
         let ranks = 0..areas[0].len();
-        let slices: Vec<_> = ranks
-            .clone()
-            .map(|rank| vec![on_held.part(rank).cols])
-            .collect();
+        let slices: Vec<_> = ranks.clone().map(|rank| vec![on_held.part(rank).cols]).collect();
         let plan = Plan::with_layout(problem, held, &slices).unwrap();
         let parts: Vec<Region> = ranks.clone().map(|rank| on_computed.part(rank)).collect();
-        ranks
-            .map(|rank| StepSchedule::on_parts(&plan, &parts, rank))
-            .collect()
+        ranks.map(|rank| StepSchedule::on_parts(&plan, &parts, rank)).collect()
     }
 
     /// Sender, receiver, tag and block of a message.
@@ -541,9 +525,8 @@ mod tests {
     /// Returns how many pieces the first of `ranks` in a row sends of A, and `true` if one of them is relayed.
     fn count_sent(ranks: usize) -> (usize, bool) {
         let schedules = schedules(&vec![1.0; ranks], [4, 3 * ranks, 24], 3);
-        let sent: Vec<PanelPiece> = (0..8)
-            .flat_map(|step| schedules[0].step_transfers(step, A).sends)
-            .collect();
+        let sent: Vec<PanelPiece> =
+            (0..8).flat_map(|step| schedules[0].step_transfers(step, A).sends).collect();
         (sent.len(), sent.iter().any(|piece| piece.tag > 0))
     }
 

@@ -43,11 +43,7 @@ impl Plan {
 
     fn stored(&self, side: usize) -> Spread {
         let factor = &self.factors()[side];
-        if self.problem.ops()[side].transposes() {
-            factor.transposed()
-        } else {
-            factor.clone()
-        }
+        if self.problem.ops()[side].transposes() { factor.transposed() } else { factor.clone() }
     }
 
     /// Returns the spreads of op(A) and op(B).

@@ -17,10 +17,7 @@ pub(super) fn renumber([a, b, c]: [Distribution; 3], ops: [Op; 2]) -> [Distribut
     let [Some(of_a), Some(of_b), Some(of_c)] = spreads else {
         return [a, b, c];
     };
-    let (op_a, op_b) = (
-        turn(of_a, ops[0].transposes()),
-        turn(of_b, ops[1].transposes()),
-    );
+    let (op_a, op_b) = (turn(of_a, ops[0].transposes()), turn(of_b, ops[1].transposes()));
     let numberings = [
         number_for(of_c, &op_a),
         number_for(&of_c.transposed(), &op_b.transposed()),
@@ -28,26 +25,14 @@ pub(super) fn renumber([a, b, c]: [Distribution; 3], ops: [Op; 2]) -> [Distribut
     ];
     let [m, n, k] = numberings.each_ref().map(Option::as_ref);
     let lines = |lines: [_; 2], op: Op| {
-        if op.transposes() {
-            [lines[1], lines[0]]
-        } else {
-            lines
-        }
+        if op.transposes() { [lines[1], lines[0]] } else { lines }
     };
-    [
-        a.renumbered(lines([m, k], ops[0])),
-        b.renumbered(lines([k, n], ops[1])),
-        c.renumbered([m, n]),
-    ]
+    [a.renumbered(lines([m, k], ops[0])), b.renumbered(lines([k, n], ops[1])), c.renumbered([m, n])]
 }
 
 /// Returns the spread of the matrix, or of its transpose.
 fn turn(spread: &Spread, transposes: bool) -> Spread {
-    if transposes {
-        spread.transposed()
-    } else {
-        spread.clone()
-    }
+    if transposes { spread.transposed() } else { spread.clone() }
 }
 
 /// Numbers the rows of a matrix, if that cuts those of another matrix into no more ranges.
@@ -63,19 +48,11 @@ const LEAST_BLOCK: usize = 16;
 /// [too narrow](LEAST_BLOCK), or if there are no borders.
 pub(super) fn fit_block(block: usize, c: &Distribution) -> usize {
     let parts = c.only_spread().and_then(list_parts).unwrap_or_default();
-    let borders = parts.iter().flat_map(|part| {
-        if part.is_empty() {
-            [0, 0]
-        } else {
-            [part.row, part.col]
-        }
-    });
+    let borders =
+        parts.iter().flat_map(|part| if part.is_empty() { [0, 0] } else { [part.row, part.col] });
     let common = borders.fold(0, gcd);
     let least = LEAST_BLOCK.min(block);
-    (least..=block)
-        .rev()
-        .find(|&width| common > 0 && common.is_multiple_of(width))
-        .unwrap_or(block)
+    (least..=block).rev().find(|&width| common > 0 && common.is_multiple_of(width)).unwrap_or(block)
 }
 
 fn gcd(a: usize, b: usize) -> usize {
@@ -117,10 +94,7 @@ fn is_faster(lying: &Plan, plan: &Plan, on: &[Distribution; 3]) -> bool {
 }
 
 /// Links that were not measured: memory and networks are hardly faster.
-const FASTEST: Links = Links {
-    latency_s: 0.0,
-    bytes_per_s: 1e10,
-};
+const FASTEST: Links = Links { latency_s: 0.0, bytes_per_s: 1e10 };
 
 /// Predicts the seconds of a run: the arithmetic, the panels, and the move of every matrix that does not lie as the plan has it.
 /// Between hosts panels travel during the arithmetic. `None` if nothing was measured.
@@ -141,10 +115,7 @@ fn predict_wall_s(plan: &Plan, on: &[Distribution; 3]) -> Option<f64> {
         .filter(|(on, planned)| !on.covers(planned))
         .map(|(on, planned)| {
             let nodes = count_moved(on, &planned).into_iter();
-            let nodes = nodes.map(|elements| Traffic {
-                elements: elements as f64,
-                messages: 0.0,
-            });
+            let nodes = nodes.map(|elements| Traffic { elements: elements as f64, messages: 0.0 });
             links.longest_s(&nodes.collect::<Vec<_>>(), bytes)
         });
     let mut hosts = plan.nodes().iter().map(|node| &node.host);
@@ -177,10 +148,7 @@ fn leave_factor(plan: Plan, side: usize, on: &Distribution) -> Plan {
         return plan;
     };
     let factor = turn(has, turns);
-    let parts: Option<Vec<Region>> = ranks
-        .clone()
-        .map(|rank| factor.find_covered(rank))
-        .collect();
+    let parts: Option<Vec<Region>> = ranks.clone().map(|rank| factor.find_covered(rank)).collect();
     let Some(parts) = parts else {
         return plan;
     };
@@ -235,11 +203,7 @@ mod tests {
         ] {
             let c = dealt(size, size, width);
             let [.., on] = renumber([c.clone(), c.clone(), c], [Op::N; 2]);
-            assert_eq!(
-                fit_block(block, &on),
-                expected,
-                "{size} in blocks of {width}"
-            );
+            assert_eq!(fit_block(block, &on), expected, "{size} in blocks of {width}");
         }
         let whole = Distribution::on_one(9, 9, 0, 2).unwrap();
         assert_eq!(fit_block(128, &whole), 128);

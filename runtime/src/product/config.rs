@@ -38,13 +38,7 @@ impl ProductConfig {
 
     /// Returns each setting as text.
     pub(super) fn describe(&self) -> Settings {
-        let Self {
-            ops: [a, b],
-            block,
-            panel,
-            split,
-            balance,
-        } = self;
+        let Self { ops: [a, b], block, panel, split, balance } = self;
         let mut settings = Settings::new();
         add_setting(&mut settings, "ops", &format!("{a}{b}").to_uppercase());
         add_setting(&mut settings, "block", block);

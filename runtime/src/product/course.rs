@@ -299,10 +299,7 @@ impl<'d, T: Scalar> Course<'d, T> {
     /// Gathers what each rank has done since the last decision, and begins the next log.
     fn gather_logs(&mut self) -> Result<Vec<StepLog>, Error> {
         let mine = self.log.encode();
-        self.log = StepLog {
-            k: self.log.k,
-            ..StepLog::default()
-        };
+        self.log = StepLog { k: self.log.k, ..StepLog::default() };
         Ok(self
             .comm
             .all_gather(bytemuck::cast_slice(&mine))?
@@ -351,21 +348,13 @@ impl<'d, T: Scalar> Course<'d, T> {
         if divides_k && *layout != old.layout {
             return Err("the parts of C that are held stay if k is split".to_owned());
         }
-        if !next
-            .slices
-            .iter()
-            .map(Vec::len)
-            .eq(old.slices.iter().map(Vec::len))
-        {
+        if !next.slices.iter().map(Vec::len).eq(old.slices.iter().map(Vec::len)) {
             return Err("the slices to change to are those of other devices".to_owned());
         }
         let spread = self.spread_c(layout);
         for (rank, slices) in next.slices.iter().enumerate() {
-            let wanted = if divides_k {
-                self.plan.computed(rank).cols
-            } else {
-                spread.part(rank).cols
-            };
+            let wanted =
+                if divides_k { self.plan.computed(rank).cols } else { spread.part(rank).cols };
             let found = slices.iter().copied().fold(0, usize::saturating_add);
             if found != wanted {
                 return Err(format!(
@@ -469,11 +458,7 @@ impl<T: Scalar> Course<'_, T> {
 
     fn allocate(&self, from: &Spread, to: Spread, size: RoomSize) -> Result<LayoutRoom<T>, Error> {
         let rank = self.comm.rank();
-        let sets = if size == self.room {
-            0
-        } else {
-            self.plan.panel_sets()
-        };
+        let sets = if size == self.room { 0 } else { self.plan.panel_sets() };
         let rooms = (0..sets).map(|_| PanelRoom::allocate(size));
         let rooms = rooms.collect::<Result<_, Error>>()?;
         let part = to.part(rank);
@@ -510,9 +495,6 @@ struct StepCounts {
 impl StepCounts {
     fn of(plan: &Plan, rank: usize) -> Self {
         let most = (0..plan.n_ranks()).map(|rank| plan.steps(rank)).max();
-        Self {
-            most: most.unwrap_or(0),
-            mine: plan.steps(rank),
-        }
+        Self { most: most.unwrap_or(0), mine: plan.steps(rank) }
     }
 }

@@ -44,11 +44,7 @@ impl Execution {
     /// done if the assignment changed in mid-run.
     pub fn count_units(&self, plan: &Plan, rank: usize) -> Vec<f64> {
         if self.changes.is_empty() {
-            return plan
-                .slices(rank)
-                .into_iter()
-                .map(|cols| plan.units_of(rank, cols))
-                .collect();
+            return plan.slices(rank).into_iter().map(|cols| plan.units_of(rank, cols)).collect();
         }
         let problem = plan.problem();
         let unit = (problem.block() as f64).powi(2) * problem.k() as f64;

@@ -45,10 +45,7 @@ impl<'m, T> Factors<'m, T> {
 impl<T> fmt::Debug for Factors<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [a, b] = [A, B].map(|side| self.place(side));
-        f.debug_struct("Factors")
-            .field("a", &a)
-            .field("b", &b)
-            .finish()
+        f.debug_struct("Factors").field("a", &a).field("b", &b).finish()
     }
 }
 
@@ -173,20 +170,14 @@ pub(super) type PlacedFactor<'m, T> = MatrixPlace<HeldMatrix<'m, T>, Vec<View<'m
 pub(super) type PlacedC<'m, T> = MatrixPlace<CHere<'m, T>, Vec<ViewMut<'m, T>>>;
 
 /// C where the plan has it.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "there is one in a run, and no allocation for it"
-)]
+#[expect(clippy::large_enum_variant, reason = "there is one in a run, and no allocation for it")]
 pub(super) enum CHere<'m, T: 'static> {
     Matrix(&'m mut Matrix<T>),
     Lent(HeldMatrix<'m, T>),
 }
 
 /// The factors of a run on this rank, in the order of the plan's problem.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "there is one in a run, and no allocation for it"
-)]
+#[expect(clippy::large_enum_variant, reason = "there is one in a run, and no allocation for it")]
 pub(super) enum FactorsHere<'m, T: 'static> {
     Whole([PlacedFactor<'m, T>; 2]),
     Made(&'m mut MakePart<'m, T>),
@@ -221,11 +212,7 @@ impl<T: Element> Product<T> {
         let turn = usize::from(is_transposed);
         let a = self.place_factor("A", a, turn, rank)?;
         let b = self.place_factor("B", b, 1 - turn, rank)?;
-        Ok(FactorsHere::Whole(if is_transposed {
-            [b, a]
-        } else {
-            [a, b]
-        }))
+        Ok(FactorsHere::Whole(if is_transposed { [b, a] } else { [a, b] }))
     }
 
     /// Finds the place of the factor that is called `name`, and is on this side of the plan's problem.
@@ -324,9 +311,6 @@ impl<T: Element> Product<T> {
 
     /// Returns `true` if the plan is for the transposed product.
     pub(super) fn is_transposed(&self) -> bool {
-        self.origin
-            == Origin::Matrices {
-                is_transposed: true,
-            }
+        self.origin == Origin::Matrices { is_transposed: true }
     }
 }

@@ -38,9 +38,7 @@ pub fn run_directed<'m, T: Element>(
     c: impl Into<Target<'m, T>>,
     director: &mut dyn Director,
 ) -> Result<Execution, Error> {
-    product
-        .run_with(session, scalars, factors, c.into(), Some(director))
-        .map(|run| run.execution)
+    product.run_with(session, scalars, factors, c.into(), Some(director)).map(|run| run.execution)
 }
 
 impl Session {
@@ -111,11 +109,7 @@ impl Session {
         let (keeps_c, core_shares) = comm.gather(&conditions)?.into_iter().unzip();
         let settings = LearningSettings {
             keeps_record: config.keeps_record,
-            conditions: RunConditions {
-                keeps_c,
-                leaves_c: config.leaves_c,
-                core_shares,
-            },
+            conditions: RunConditions { keeps_c, leaves_c: config.leaves_c, core_shares },
             replay,
         };
         let mut director = agree(comm.as_ref(), LearningDirector::new(plan, settings))?;

@@ -20,10 +20,7 @@ pub struct RunMemory<T: 'static> {
 
 impl<T: 'static> Default for RunMemory<T> {
     fn default() -> Self {
-        Self {
-            rooms: Vec::new(),
-            partial: None,
-        }
+        Self { rooms: Vec::new(), partial: None }
     }
 }
 

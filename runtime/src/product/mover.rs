@@ -53,10 +53,7 @@ impl<T: Scalar> MatrixMover<'_, T> {
         room: &mut Matrix<T>,
         moves: &mut Option<PieceMoves<T>>,
     ) -> Result<(), Error> {
-        let moved = on
-            .pieces()
-            .iter()
-            .map(|from| (from, spread, Order::Columns));
+        let moved = on.pieces().iter().map(|from| (from, spread, Order::Columns));
         for (movement, piece) in self.take_moves(moves, moved)?.iter_mut().zip(pieces) {
             self.run(movement, piece, room.local_mut())?;
         }

@@ -31,15 +31,7 @@ pub struct Multiplication<'a> {
 impl<'a> Multiplication<'a> {
     /// Takes the ranks, this rank's devices, and the parts of all ranks.
     pub(crate) fn new(comm: &'a dyn Comm, team: &'a mut DeviceTeam, plan: &'a Plan) -> Self {
-        Self {
-            comm,
-            team,
-            plan,
-            observer: None,
-            timed: None,
-            leaves_c: false,
-            is_in_step: false,
-        }
+        Self { comm, team, plan, observer: None, timed: None, leaves_c: false, is_in_step: false }
     }
 
     /// Tells `observer`, if there is one, how far this rank has come.
@@ -78,15 +70,7 @@ impl<'a> Multiplication<'a> {
         factors: FactorSource<'_, '_, T>,
         c: &mut HeldMatrix<'_, T>,
     ) -> Result<Execution, Error> {
-        let Self {
-            comm,
-            team,
-            plan,
-            observer,
-            timed,
-            leaves_c,
-            is_in_step,
-        } = self;
+        let Self { comm, team, plan, observer, timed, leaves_c, is_in_step } = self;
         let rank = comm.rank();
         let span = tracing::info_span!("multiply", rank);
         let _entered = span.enter();
@@ -100,11 +84,7 @@ impl<'a> Multiplication<'a> {
         if !is_in_step {
             comm.barrier()?;
         }
-        tracing::info!(
-            steps = plan.steps(rank),
-            width = plan.panel(),
-            "multiplying"
-        );
+        tracing::info!(steps = plan.steps(rank), width = plan.panel(), "multiplying");
         let start = Instant::now();
         let slices = plan.slices(rank);
         let mut summa = Summa {

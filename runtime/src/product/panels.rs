@@ -66,11 +66,7 @@ impl RoomSize {
 const MORE_ROOM: usize = 4;
 
 fn grow(elements: usize, needed: usize) -> usize {
-    if needed > elements {
-        needed + needed / MORE_ROOM
-    } else {
-        elements
-    }
+    if needed > elements { needed + needed / MORE_ROOM } else { elements }
 }
 
 /// Memory for a step: the panels of A and B, then the messages.
@@ -179,10 +175,7 @@ impl<'a, T: Scalar> StepPanels<'a, T> {
 
     /// Enters another layout, with other room if it needs more. The panels must be here.
     pub(super) fn enter_layout(&mut self, layout: usize, room: Option<PanelRoom<T>>) {
-        assert!(
-            self.coming.is_none(),
-            "panels get other room while they travel"
-        );
+        assert!(self.coming.is_none(), "panels get other room while they travel");
         self.layout = layout;
         if let Some(room) = room {
             self.room = room;
@@ -226,10 +219,7 @@ impl<'a, T: Scalar> StepPanels<'a, T> {
         schedule: &StepSchedule,
         step: usize,
     ) -> Result<Moved, Error> {
-        assert!(
-            self.coming.is_none(),
-            "panels are sent for while they travel"
-        );
+        assert!(self.coming.is_none(), "panels are sent for while they travel");
         self.staged.clear();
         self.blocks = schedule.panel_blocks(step);
         self.k = schedule.count_k(step);
@@ -255,11 +245,7 @@ impl<'a, T: Scalar> StepPanels<'a, T> {
         for recv in &recvs {
             sent.count_messages::<T>(recv.forward.iter().map(|_| recv.range.len()));
         }
-        tracing::trace!(
-            k = self.blocks[A].col,
-            messages = recvs.len(),
-            "panels are sent for"
-        );
+        tracing::trace!(k = self.blocks[A].col, messages = recvs.len(), "panels are sent for");
         let step = operands.first_step + step;
         let travels = !(sends.is_empty() && recvs.is_empty());
         let observer = operands.observer.filter(|_| travels);
@@ -320,31 +306,21 @@ impl<'a, T: Scalar> StepPanels<'a, T> {
 
     /// Returns the panels of A and B, which must be here.
     pub(super) fn both_views<'s>(&'s self, operands: &StepOperands<'_, 's, T>) -> [View<'s, T>; 2] {
-        assert!(
-            self.coming.is_none(),
-            "panels are asked for while they travel"
-        );
+        assert!(self.coming.is_none(), "panels are asked for while they travel");
         [A, B].map(|side| {
             let panel = &self.blocks[side];
             let factor = &operands.factors[side];
-            self.in_place[side]
-                .then(|| factor.in_place(panel))
-                .flatten()
-                .unwrap_or_else(|| {
-                    let data = &self.room.memory[self.find_panel(side)..][..panel.len()];
-                    View::new(data, panel.rows, panel.cols, panel.rows.max(1))
-                })
+            self.in_place[side].then(|| factor.in_place(panel)).flatten().unwrap_or_else(|| {
+                let data = &self.room.memory[self.find_panel(side)..][..panel.len()];
+                View::new(data, panel.rows, panel.cols, panel.rows.max(1))
+            })
         })
     }
 
     /// Returns the elements of the room for a panel that is the operand's own memory: there is room for messages instead.
     fn find_free(&self, side: usize) -> Range<usize> {
         let first = self.find_panel(side);
-        if self.in_place[side] {
-            first..first + self.room.size.panels[side]
-        } else {
-            first..first
-        }
+        if self.in_place[side] { first..first + self.room.size.panels[side] } else { first..first }
     }
 
     /// Takes the next `len` elements for a message.
@@ -390,18 +366,10 @@ impl<'a, T: Scalar> StepPanels<'a, T> {
             first..first + block.len()
         } else {
             let range = self.take_elements(block.len());
-            self.staged.push(StagedPiece {
-                range: range.clone(),
-                side,
-                block,
-            });
+            self.staged.push(StagedPiece { range: range.clone(), side, block });
             range
         };
-        Message {
-            tag: piece.tag,
-            forward: piece.forward,
-            ..Message::plain(piece.rank, 0, range)
-        }
+        Message { tag: piece.tag, forward: piece.forward, ..Message::plain(piece.rank, 0, range) }
     }
 }
 
@@ -413,18 +381,10 @@ fn count_messages(
     is_copied: bool,
     room: usize,
 ) -> usize {
-    let mut free = if is_in_place(transfers, panel, is_copied) {
-        room
-    } else {
-        0
-    };
+    let mut free = if is_in_place(transfers, panel, is_copied) { room } else { 0 };
     let mut count = 0;
     for block in distinct_blocks(&transfers.sends) {
-        if block.len() <= free {
-            free -= block.len()
-        } else {
-            count += block.len()
-        }
+        if block.len() <= free { free -= block.len() } else { count += block.len() }
     }
     let apart = transfers
         .recvs
@@ -473,16 +433,10 @@ mod tests {
 
     #[test]
     fn a_room_suffices_for_less_unless_it_is_lost() {
-        let [small, large] = [2, 3].map(|side| RoomSize {
-            panels: [side; 2],
-            messages: side,
-        });
+        let [small, large] = [2, 3].map(|side| RoomSize { panels: [side; 2], messages: side });
         let mut room = PanelRoom::<f64>::allocate(large).unwrap();
         assert!(room.suffices_for(small) && room.suffices_for(large));
-        let wider = RoomSize {
-            messages: 4,
-            ..small
-        };
+        let wider = RoomSize { messages: 4, ..small };
         assert!(!room.suffices_for(wider));
         assert!(!room.is_lost());
         room.memory = Vec::new();
@@ -499,9 +453,7 @@ mod tests {
         let layout = columns::br(&areas, rows, cols).unwrap();
         let c = Spread::on_layout(side, side, problem.block(), &layout);
         let (mut sent, mut saved) = (0, 0);
-        let slices: Vec<_> = (0..areas.len())
-            .map(|rank| vec![c.part(rank).cols])
-            .collect();
+        let slices: Vec<_> = (0..areas.len()).map(|rank| vec![c.part(rank).cols]).collect();
         let plan = Plan::with_layout(problem, layout, &slices).unwrap();
         for rank in 0..areas.len() {
             let schedules = [StepSchedule::new(&plan, rank)];

@@ -62,10 +62,7 @@ impl Session {
             ProductOf::Record(record) => {
                 self.fit_record(&record)?;
                 let product = Product::of_plan(record.plan().clone(), config, arguments)?;
-                Product {
-                    replay: Replay::Next(Box::new(record)),
-                    ..product
-                }
+                Product { replay: Replay::Next(Box::new(record)), ..product }
             }
         };
         let made = T::make(&mut product.memory, self.team(), &product.plan, comm.rank());
@@ -136,10 +133,7 @@ impl Session {
         let is_transposed = straight.is_transposed;
         let origin = Origin::Matrices { is_transposed };
         let product = Product::new(plan, on, origin, config, arguments);
-        Ok(Product {
-            flips: straight.flips,
-            ..product
-        })
+        Ok(Product { flips: straight.flips, ..product })
     }
 }
 
@@ -193,11 +187,7 @@ impl<T: Element> Product<T> {
             replay: Replay::None,
             number: hash_arguments(&arguments),
             arguments,
-            in_place: [
-                scattered_a || is_like(A),
-                scattered_b || is_like(B),
-                is_like(2),
-            ],
+            in_place: [scattered_a || is_like(A), scattered_b || is_like(B), is_like(2)],
             plan,
             on,
             flips: [false; 3],
@@ -227,10 +217,7 @@ impl<T: Element> Product<T> {
 /// # Errors
 /// [`Error::Spread`].
 fn check_ranks(on: [&Distribution; 3], ranks: usize) -> Result<(), Error> {
-    let mut others = on
-        .iter()
-        .map(|on| on.n_ranks())
-        .filter(|&spread| spread != ranks);
+    let mut others = on.iter().map(|on| on.n_ranks()).filter(|&spread| spread != ranks);
     match others.next() {
         Some(spread) => Err(SpreadError::Ranks { spread, ranks }.into()),
         None => Ok(()),
@@ -261,13 +248,11 @@ fn find_problem(on: [&Distribution; 3], ops: [Op; 2], block: usize) -> Result<Pr
 fn count_lent<T>(plan: &Plan, on: &[Distribution; 3], rank: usize) -> u64 {
     let planned = [plan.a(), plan.b(), plan.c()];
     let lent = planned.iter().zip(on).zip([true, true, false]);
-    let lent = lent.filter(|((spread, on), is_factor)| {
-        if *is_factor {
-            on.covers(spread)
-        } else {
-            on.is_like(spread)
-        }
-    });
+    let lent = lent.filter(
+        |((spread, on), is_factor)| {
+            if *is_factor { on.covers(spread) } else { on.is_like(spread) }
+        },
+    );
     let elements: usize = lent.map(|((spread, _), _)| spread.part(rank).len()).sum();
     (elements * size_of::<T>()) as u64
 }
@@ -325,17 +310,9 @@ fn straighten<T: Element>(
     is_transposed: bool,
 ) -> Option<StraightFactor> {
     let is_flipped = on.order() == Order::Rows;
-    let on = if is_flipped {
-        on.transposed()
-    } else {
-        on.clone()
-    };
+    let on = if is_flipped { on.transposed() } else { on.clone() };
     // Two transpositions cancel each other.
-    let op = if is_flipped == is_transposed {
-        op
-    } else {
-        transpose_op::<T>(op)?
-    };
+    let op = if is_flipped == is_transposed { op } else { transpose_op::<T>(op)? };
     Some(StraightFactor { on, op, is_flipped })
 }
 

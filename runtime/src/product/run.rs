@@ -69,11 +69,7 @@ impl<T: Element> Product<T> {
         let mut arguments = Settings::new();
         add_scalars(&mut arguments, scalars);
         add_setting(&mut arguments, "places of A, B and C", &places);
-        let run = if self.has_run {
-            "a later one"
-        } else {
-            "the first"
-        };
+        let run = if self.has_run { "a later one" } else { "the first" };
         add_setting(&mut arguments, "run", &run);
         let number = hash_arguments(&(self.number, &arguments));
         let describe = || {
@@ -161,11 +157,7 @@ impl<T: Element> Product<T> {
         if is_transposed {
             in_place.swap(A, B);
         }
-        Ok(ProductRun {
-            execution,
-            moved: mover.moved,
-            in_place,
-        })
+        Ok(ProductRun { execution, moved: mover.moved, in_place })
     }
 }
 

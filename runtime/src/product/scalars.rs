@@ -13,14 +13,8 @@ pub struct Scalars<T = f64> {
 
 impl<T: Scalar> Scalars<T> {
     /// Scalars of a plain product, `C = op(A)·op(B)`.
-    pub const PRODUCT: Self = Self {
-        alpha: T::ONE,
-        beta: T::ZERO,
-    };
+    pub const PRODUCT: Self = Self { alpha: T::ONE, beta: T::ZERO };
 
     /// Scalars of an update, `C = C + op(A)·op(B)`.
-    pub const UPDATE: Self = Self {
-        alpha: T::ONE,
-        beta: T::ONE,
-    };
+    pub const UPDATE: Self = Self { alpha: T::ONE, beta: T::ONE };
 }

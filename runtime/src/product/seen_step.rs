@@ -22,14 +22,8 @@ pub struct SeenStep {
 impl SeenStep {
     /// Makes a step on these columns of each device without times: there was nothing to do, or they are not known and `k` is 0.
     pub(super) fn untimed(k: usize, rows: usize, slices: &[usize]) -> Self {
-        let samples = slices
-            .iter()
-            .map(|&cols| Sample::measured(cols as u64, 0.0, 1, 0.0));
-        Self {
-            k,
-            rows,
-            samples: samples.collect(),
-        }
+        let samples = slices.iter().map(|&cols| Sample::measured(cols as u64, 0.0, 1, 0.0));
+        Self { k, rows, samples: samples.collect() }
     }
 
     /// Returns the elements of C that a device's sample is for.

@@ -17,10 +17,8 @@ pub(super) struct StepLog {
 
 /// Returns the rank whose steps took longest, each as long as its slowest device; `None` without times.
 pub(super) fn find_slowest(logs: &[StepLog]) -> Option<usize> {
-    let times_s: Vec<f64> = logs
-        .iter()
-        .map(|log| log.steps.iter().map(SeenStep::slowest_s).sum())
-        .collect();
+    let times_s: Vec<f64> =
+        logs.iter().map(|log| log.steps.iter().map(SeenStep::slowest_s).sum()).collect();
     (0..times_s.len())
         .filter(|&rank| times_s[rank] > 0.0)
         .max_by(|&a, &b| times_s[a].total_cmp(&times_s[b]))
@@ -74,22 +72,12 @@ mod tests {
     use super::*;
 
     fn step(k: usize, times: &[f64]) -> SeenStep {
-        let samples = times
-            .iter()
-            .map(|&seconds| Sample::measured(7, seconds, 1, 0.0));
-        SeenStep {
-            k,
-            rows: 3,
-            samples: samples.collect(),
-        }
+        let samples = times.iter().map(|&seconds| Sample::measured(7, seconds, 1, 0.0));
+        SeenStep { k, rows: 3, samples: samples.collect() }
     }
 
     fn changed(changing_s: f64, has_moved: bool) -> StepLog {
-        StepLog {
-            changing_s,
-            has_moved,
-            ..StepLog::default()
-        }
+        StepLog { changing_s, has_moved, ..StepLog::default() }
     }
 
     #[test]
@@ -104,24 +92,15 @@ mod tests {
             };
             let read = StepLog::decode(bytemuck::cast_slice(&log.encode()), times.len());
             assert_eq!(read.steps, log.steps);
-            assert_eq!(
-                (read.changing_s, read.has_moved, read.has_failed),
-                (0.3, true, false)
-            );
+            assert_eq!((read.changing_s, read.has_moved, read.has_failed), (0.3, true, false));
         }
-        let log = StepLog {
-            steps: vec![step(5, &[f64::NAN])],
-            ..StepLog::default()
-        };
+        let log = StepLog { steps: vec![step(5, &[f64::NAN])], ..StepLog::default() };
         let read = StepLog::decode(bytemuck::cast_slice(&log.encode()), 1);
         assert!(read.steps[0].samples[0].seconds.is_nan());
     }
 
     fn log_steps(steps: &[&[f64]]) -> StepLog {
-        StepLog {
-            steps: steps.iter().map(|times| step(4, times)).collect(),
-            ..StepLog::default()
-        }
+        StepLog { steps: steps.iter().map(|times| step(4, times)).collect(), ..StepLog::default() }
     }
 
     #[test]

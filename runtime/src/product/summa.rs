@@ -83,14 +83,9 @@ impl<'a, T: Scalar> Summa<'a, '_, '_, T> {
             team.begin(c.local_mut(), slices, depth)
         });
         let done = self.run_parts(sets, c, course);
-        self.time_devices(DeviceCall::Finish, |team, slices| {
-            team.finish(c.local_mut(), slices)
-        });
-        let returned = if course.layouts() > 0 && !self.leaves_c {
-            self.return_c(c)
-        } else {
-            Ok(())
-        };
+        self.time_devices(DeviceCall::Finish, |team, slices| team.finish(c.local_mut(), slices));
+        let returned =
+            if course.layouts() > 0 && !self.leaves_c { self.return_c(c) } else { Ok(()) };
         done.and(returned)
     }
 
@@ -105,10 +100,8 @@ impl<'a, T: Scalar> Summa<'a, '_, '_, T> {
             return Ok(());
         }
         let parts = 0..self.plan.k_parts();
-        self.steps.1 = parts
-            .clone()
-            .map(|part| self.plan.k_part(part).plan().steps(self.comm.rank()))
-            .sum();
+        self.steps.1 =
+            parts.clone().map(|part| self.plan.k_part(part).plan().steps(self.comm.rank())).sum();
         for part in parts {
             self.run_part(part, sets, c, course)?;
             // Making the next part costs time, and is useless if a device of any rank has failed.
@@ -252,11 +245,7 @@ impl<'a, T: Scalar> Summa<'a, '_, '_, T> {
         let seconds = start.elapsed().as_secs_f64();
         let bytes = self.sent.bytes - sent;
         tell(self.observer, Progress::Changed { bytes });
-        let change = ChangeCost {
-            step,
-            seconds,
-            bytes,
-        };
+        let change = ChangeCost { step, seconds, bytes };
         tracing::debug!(?change, "the assignment has changed");
         self.times.changes.push(change);
         self.times.changing_s += seconds;
@@ -304,11 +293,7 @@ impl<'a, T: Scalar> Summa<'a, '_, '_, T> {
         let next_is_here = next_fits && later[0].progress()?;
         let alpha = self.alpha;
         let rows = c.part().rows;
-        let call = DeviceCall::Update {
-            step: ahead.first + step,
-            rows,
-            k,
-        };
+        let call = DeviceCall::Update { step: ahead.first + step, rows, k };
         let times = if c.part().is_empty() {
             // There is nothing to compute, but other ranks need pieces that this rank holds.
             Some(Vec::new())
@@ -329,9 +314,7 @@ impl<'a, T: Scalar> Summa<'a, '_, '_, T> {
         for (products, &cols) in self.times.products.iter_mut().zip(&self.slices) {
             *products += (rows * cols * k) as f64;
         }
-        ahead
-            .course
-            .log_step(k, rows, &self.slices, times.as_deref());
+        ahead.course.log_step(k, rows, &self.slices, times.as_deref());
         Ok(())
     }
 

@@ -13,10 +13,7 @@ use crate::matrix::{BlockList, Op, Order, SpreadError};
 use crate::plan::{PartOfK, Problem};
 
 fn session() -> Session {
-    Session::builder()
-        .blas(BlasChoice::Embedded)
-        .build(LocalComm::new())
-        .unwrap()
+    Session::builder().blas(BlasChoice::Embedded).build(LocalComm::new()).unwrap()
 }
 
 /// Whole numbers with an imaginary part, so that a conjugate is seen.
@@ -64,19 +61,11 @@ fn apply<T: Element>(x: &Stock<T>, op: Op, row: usize, col: usize) -> T {
 fn multiply<T: Element>(session: &mut Session, ops: [Op; 2], orders: [Order; 3]) -> [bool; 3] {
     let (m, n, k) = (9, 7, 5);
     let [a, b] = [((m, k), 0), ((k, n), 1)].map(|((rows, cols), side)| {
-        let shape = if ops[side].transposes() {
-            (cols, rows)
-        } else {
-            (rows, cols)
-        };
+        let shape = if ops[side].transposes() { (cols, rows) } else { (rows, cols) };
         Stock::<T>::new(shape, orders[side], side)
     });
     let mut c = Stock::<T>::new((m, n), orders[2], 2);
-    let config = ProductConfig {
-        ops,
-        block: Some(3),
-        ..ProductConfig::default()
-    };
+    let config = ProductConfig { ops, block: Some(3), ..ProductConfig::default() };
     let on = [&a.on, &b.on, &c.on].map(Distribution::clone);
     let of = (on.each_ref(), config);
     let mut product: Product<T> = session.prepare(of, RunConfig::default()).unwrap();
@@ -161,10 +150,7 @@ fn parts_of_one_array_are_used_where_they_lie() {
         let (_, b) = top.split_at_col(3);
         let (a, c) = bottom.split_at_col(3);
         let on = [(6, 3), (3, 6), (6, 6)].map(|(rows, cols)| on_one_in(rows, cols, order));
-        let scalars = Scalars {
-            alpha: -1.0,
-            beta: 1.0,
-        };
+        let scalars = Scalars { alpha: -1.0, beta: 1.0 };
         let factors = Factors::of(a.rb(), b.rb());
         let run = session.gemm(on.each_ref(), scalars, factors, c).unwrap();
         assert_eq!((run.in_place, run.moved), ([true; 3], Moved::default()));
@@ -175,11 +161,7 @@ fn parts_of_one_array_are_used_where_they_lie() {
 #[test]
 fn blocks_of_c_lie_between_each_other_in_one_array() {
     let mut session = session();
-    let blocks = BlockList {
-        row_cuts: vec![0, 4, 9],
-        col_cuts: vec![0, 5, 9],
-        owners: vec![0; 4],
-    };
+    let blocks = BlockList { row_cuts: vec![0, 4, 9], col_cuts: vec![0, 5, 9], owners: vec![0; 4] };
     let (a, b) = ([1.0; 18], [2.0; 18]);
     for order in [Order::Columns, Order::Rows] {
         let mut array = make_square(order);
@@ -192,10 +174,7 @@ fn blocks_of_c_lie_between_each_other_in_one_array() {
         let on = [on_one_in(9, 2, order), on_one_in(2, 9, order), on_c];
         let (left, right) = view_square(&mut array, order).split_at_col(5);
         let c = [left, right].map(|half| half.split_at_row(4));
-        let c: Vec<_> = c
-            .into_iter()
-            .flat_map(|(upper, lower)| [upper, lower])
-            .collect();
+        let c: Vec<_> = c.into_iter().flat_map(|(upper, lower)| [upper, lower]).collect();
         let lds = match order {
             Order::Columns => [9, 2],
             Order::Rows => [2, 9],
@@ -234,34 +213,17 @@ fn arguments_that_do_not_fit_are_refused_with_the_matrix_and_the_reason() {
     assert!(text.contains("op(B) is 4×5, and C is 4×4"), "{text}");
     let of_two = Distribution::on_one(4, 4, 0, 2).unwrap();
     let prepared = session.prepare::<f64>([&of_two, &on, &on], runs);
-    assert!(matches!(
-        prepared,
-        Err(Error::Spread(SpreadError::Ranks { .. }))
-    ));
-    let none = ProductConfig {
-        block: Some(0),
-        ..ProductConfig::default()
-    };
+    assert!(matches!(prepared, Err(Error::Spread(SpreadError::Ranks { .. }))));
+    let none = ProductConfig { block: Some(0), ..ProductConfig::default() };
     let prepared = session.prepare::<f64>(([&on; 3], none), runs);
-    assert!(matches!(
-        prepared,
-        Err(Error::Parameter { name: "block", .. })
-    ));
+    assert!(matches!(prepared, Err(Error::Parameter { name: "block", .. })));
     let mut product: Product<f64> = session.prepare([&on; 3], runs).unwrap();
     let (a, mut c) = (vec![0.0; 16], vec![0.0; 16]);
     let text = product
-        .run(
-            &mut session,
-            Scalars::PRODUCT,
-            Factors::of((&a, 4), (&a[..15], 4)),
-            (&mut c, 4),
-        )
+        .run(&mut session, Scalars::PRODUCT, Factors::of((&a, 4), (&a[..15], 4)), (&mut c, 4))
         .unwrap_err()
         .to_string();
-    assert!(
-        text.contains("the memory of B") && text.contains("of 15"),
-        "{text}"
-    );
+    assert!(text.contains("the memory of B") && text.contains("of 15"), "{text}");
     let factors = Factors::of((&a, 4), (&a, 4));
     let low = product.run(&mut session, Scalars::PRODUCT, factors, (&mut c, 3));
     assert!(low.unwrap_err().to_string().contains("the memory of C"));
@@ -309,16 +271,10 @@ fn each_setting_that_differs_between_ranks_is_told_in_words() {
     assert_eq!(changed.len(), 19, "{changed:?}");
     for (name, value) in &changed {
         let mut other = plain.clone();
-        assert_ne!(
-            other.insert(name.clone(), value.clone()).as_ref(),
-            Some(value)
-        );
+        assert_ne!(other.insert(name.clone(), value.clone()).as_ref(), Some(value));
         let text = describe_differences(&[plain.clone(), other]);
         let before = plain.get(name).map_or("not given", String::as_str);
-        assert_eq!(
-            text,
-            format!("{name} is {before} on rank 0, {value} on rank 1")
-        );
+        assert_eq!(text, format!("{name} is {before} on rank 0, {value} on rank 1"));
         let marks = ["{", "::", "(", "Some"];
         assert!(!marks.iter().any(|mark| text.contains(mark)), "{text}");
     }
@@ -393,8 +349,5 @@ fn parts_of_k_are_refused_where_the_plan_may_be_another_products() {
     let factors = Factors::made(&mut make);
     let run = product.run(&mut session, Scalars::PRODUCT, factors, (&mut [0.0; 16], 4));
     let text = run.unwrap_err().to_string();
-    assert!(
-        text.contains("are made in parts of k, and the product was prepared for"),
-        "{text}"
-    );
+    assert!(text.contains("are made in parts of k, and the product was prepared for"), "{text}");
 }

@@ -65,20 +65,11 @@ impl<T: bytemuck::Pod> UnitArray<T> {
             .with("units", &units)
             .with("unit_len", &unit_len)
             .enter()?;
-        let change = Change {
-            from: units,
-            to: units,
-        };
+        let change = Change { from: units, to: units };
         change.check(comm)?;
         let part = list_ranges(units).swap_remove(comm.rank());
         let (first, memory) = agree(comm, make_room(&part, units, unit_len))?;
-        Ok(Self {
-            units: units.to_vec(),
-            part,
-            unit_len,
-            memory,
-            first,
-        })
+        Ok(Self { units: units.to_vec(), part, unit_len, memory, first })
     }
 
     /// Returns the units of each rank.
@@ -98,10 +89,7 @@ impl<T: bytemuck::Pod> UnitArray<T> {
 
     /// Moves the array to another division of the same units, which is the same on all ranks.
     pub(super) fn move_to(&mut self, comm: &dyn Comm, units: &[u64]) -> Result<(), Error> {
-        let change = Change {
-            from: &self.units,
-            to: units,
-        };
+        let change = Change { from: &self.units, to: units };
         change.check(comm)?;
         let [before, now] = change.parts(comm.rank());
         let made = if self.has_room(&now) {
@@ -111,17 +99,11 @@ impl<T: bytemuck::Pod> UnitArray<T> {
         };
         if let Some((first, mut memory)) = agree(comm, made)? {
             let place = find_place(&now, first, self.unit_len);
-            let memory_apart = UnitMemory::Apart {
-                from: &self[..],
-                to: &mut memory[place],
-            };
+            let memory_apart = UnitMemory::Apart { from: &self[..], to: &mut memory[place] };
             move_units(comm, change, self.unit_len, memory_apart)?;
             (self.first, self.memory) = (first, memory);
         } else {
-            let memory = UnitMemory::Within {
-                memory: &mut self.memory,
-                first: self.first,
-            };
+            let memory = UnitMemory::Within { memory: &mut self.memory, first: self.first };
             move_units(comm, change, self.unit_len, memory)?;
             for left in list_left(&before, &now) {
                 let place = find_place(&left, self.first, self.unit_len);
@@ -180,10 +162,7 @@ fn list_left(before: &Range<u64>, now: &Range<u64>) -> [Range<u64>; 2] {
     if now.is_empty() || now.start >= before.end || now.end <= before.start {
         return [before.clone(), 0..0];
     }
-    [
-        before.start..now.start.max(before.start),
-        now.end.min(before.end)..before.end,
-    ]
+    [before.start..now.start.max(before.start), now.end.min(before.end)..before.end]
 }
 
 impl<T> Deref for UnitArray<T> {
@@ -232,9 +211,7 @@ mod tests {
         let mut array: UnitArray<u8> = UnitArray::zeros(&comm, &[3], 2).unwrap();
         array.copy_from_slice(&[1, 2, 3, 4, 5, 6]);
         for units in [&[4][..], &[3, 0], &[]] {
-            let text = migrate_units(&comm, units, &mut array)
-                .unwrap_err()
-                .to_string();
+            let text = migrate_units(&comm, units, &mut array).unwrap_err().to_string();
             assert!(text.contains("all units remain"), "{text}");
         }
         migrate_units(&comm, &[3], &mut array).unwrap();

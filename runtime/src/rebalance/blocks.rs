@@ -41,11 +41,7 @@ impl Change<'_> {
 fn intersect_ranges(mine: &Range<u64>, others: &Range<u64>) -> Range<usize> {
     let start = mine.start.max(others.start);
     let end = mine.end.min(others.end);
-    if start < end {
-        (start - mine.start) as usize..(end - mine.start) as usize
-    } else {
-        0..0
-    }
+    if start < end { (start - mine.start) as usize..(end - mine.start) as usize } else { 0..0 }
 }
 
 /// Moves one block for each unit, of any length. What stays is not touched.
@@ -64,10 +60,7 @@ pub(super) fn move_blocks<T: bytemuck::Pod>(
     let new_lengths = reserve_elements((now.end - now.start) as usize);
     let mut new_lengths: Vec<u64> = agree(comm, new_lengths)?;
     new_lengths.resize((now.end - now.start) as usize, 0);
-    let memory = UnitMemory::Apart {
-        from: &lengths[..],
-        to: &mut new_lengths,
-    };
+    let memory = UnitMemory::Apart { from: &lengths[..], to: &mut new_lengths };
     move_units(comm, change, 1, memory)?;
     let [sends, recvs] = change.list_moves(comm.rank());
     let n_sent = count_elements(&sends, &lengths);
@@ -80,10 +73,7 @@ pub(super) fn move_blocks<T: bytemuck::Pod>(
         }
     }
     received.resize(n_received, T::zeroed());
-    let messages = [
-        list_messages(0, &sends, &lengths),
-        list_messages(1, &recvs, &new_lengths),
-    ];
+    let messages = [list_messages(0, &sends, &lengths), list_messages(1, &recvs, &new_lengths)];
     let received = Transfer::start(comm, vec![sent, received], &messages[0], &messages[1])?
         .finish()?
         .swap_remove(1);
@@ -96,11 +86,7 @@ pub(super) fn move_blocks<T: bytemuck::Pod>(
         .map(|(_, units)| units.len())
         .sum();
     let after = came.split_off(n_before);
-    Ok(MovedBlocks {
-        before: came,
-        kept,
-        after,
-    })
+    Ok(MovedBlocks { before: came, kept, after })
 }
 
 /// Counts the elements of the blocks that move.
@@ -146,12 +132,10 @@ fn cut_blocks<T: bytemuck::Pod>(
 
 fn reserve_elements<T>(len: usize) -> Result<Vec<T>, Error> {
     let mut elements = Vec::new();
-    elements
-        .try_reserve_exact(len)
-        .map_err(|_| Error::Allocation {
-            what: "units that move",
-            bytes: len.saturating_mul(size_of::<T>()) as u64,
-        })?;
+    elements.try_reserve_exact(len).map_err(|_| Error::Allocation {
+        what: "units that move",
+        bytes: len.saturating_mul(size_of::<T>()) as u64,
+    })?;
     Ok(elements)
 }
 
@@ -161,10 +145,7 @@ mod tests {
 
     #[test]
     fn every_unit_is_sent_once_and_received_once() {
-        let change = Change {
-            from: &[4, 6, 0, 2],
-            to: &[5, 1, 4, 2],
-        };
+        let change = Change { from: &[4, 6, 0, 2], to: &[5, 1, 4, 2] };
         let mut received = vec![0; 12];
         for rank in 0..4 {
             let [before, now] = change.parts(rank);

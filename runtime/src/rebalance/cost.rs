@@ -30,9 +30,8 @@ const COPIES: f64 = 3.0;
 /// # Collective
 /// All ranks, with the same length.
 pub fn measure_move_unit_s(comm: &dyn Comm, unit_bytes: usize) -> Result<f64, Error> {
-    let _call = CollectiveCall::new(comm, "measuring a move")
-        .with("unit_bytes", &unit_bytes)
-        .enter()?;
+    let _call =
+        CollectiveCall::new(comm, "measuring a move").with("unit_bytes", &unit_bytes).enter()?;
     if comm.size() == 1 || unit_bytes == 0 {
         return Ok(0.0);
     }

@@ -127,10 +127,7 @@ impl Change<'_> {
         };
         Ok([self.from, self.to].map(|units| {
             let regions = list_ranges(units).into_iter().map(|part| {
-                Region::new(
-                    part.start as usize * unit_len..part.end as usize * unit_len,
-                    0..1,
-                )
+                Region::new(part.start as usize * unit_len..part.end as usize * unit_len, 0..1)
             });
             Spread::with_regions(rows, 1, regions)
         }))
@@ -175,13 +172,8 @@ pub(super) fn move_units<T: bytemuck::Pod>(
 
 /// Returns what all ranks must give alike.
 fn describe_units<T>(unit_len: usize) -> Settings {
-    let settings = [
-        ("unit_len", unit_len),
-        ("bytes of an element", size_of::<T>()),
-    ];
-    (settings.into_iter())
-        .map(|(name, value)| (name.to_owned(), value.to_string()))
-        .collect()
+    let settings = [("unit_len", unit_len), ("bytes of an element", size_of::<T>())];
+    (settings.into_iter()).map(|(name, value)| (name.to_owned(), value.to_string())).collect()
 }
 
 #[cfg(test)]
@@ -190,10 +182,7 @@ mod tests {
     use crate::comm::LocalComm;
 
     fn move_alone(unit_len: usize, memory: UnitMemory<'_, u8>) -> Result<(), Error> {
-        let change = Change {
-            from: &[3],
-            to: &[3],
-        };
+        let change = Change { from: &[3], to: &[3] };
         move_units(&LocalComm::new(), change, unit_len, memory)
     }
 
@@ -205,9 +194,8 @@ mod tests {
         assert_eq!(to, *from);
         for (len, first, unit_len) in [(5, 0, 2), (6, 1, 2), (6, 0, usize::MAX)] {
             let memory = &mut to[..len];
-            let text = move_alone(unit_len, UnitMemory::Within { memory, first })
-                .unwrap_err()
-                .to_string();
+            let text =
+                move_alone(unit_len, UnitMemory::Within { memory, first }).unwrap_err().to_string();
             assert!(
                 text.contains(&format!("{len} elements from unit {first} on"))
                     && text.contains("units 0 to 2"),
@@ -216,15 +204,8 @@ mod tests {
         }
         let memory = &mut to;
         move_alone(2, UnitMemory::Within { memory, first: 0 }).unwrap();
-        let text = move_alone(
-            2,
-            UnitMemory::Apart {
-                from,
-                to: &mut to[..4],
-            },
-        )
-        .unwrap_err()
-        .to_string();
+        let text =
+            move_alone(2, UnitMemory::Apart { from, to: &mut to[..4] }).unwrap_err().to_string();
         assert!(text.contains("to = 4 elements"), "{text}");
     }
 }

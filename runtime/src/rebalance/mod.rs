@@ -148,9 +148,8 @@ impl Rebalancer {
     }
 
     fn begin_with(comm: Arc<dyn Comm>, machine: Option<Rebalance>) -> Result<Self, Error> {
-        let start = machine
-            .as_ref()
-            .map(|machine| (machine.units().to_vec(), machine.count_sweeps()));
+        let start =
+            machine.as_ref().map(|machine| (machine.units().to_vec(), machine.count_sweeps()));
         let (units, due_in) = comm.share(0, start)?;
         Ok(Self {
             comm,
@@ -192,9 +191,7 @@ impl Rebalancer {
     pub fn shares(&self) -> Vec<f64> {
         match self.units.iter().sum::<u64>() {
             0 => vec![1.0 / self.units.len() as f64; self.units.len()],
-            total => (self.units.iter())
-                .map(|&units| units as f64 / total as f64)
-                .collect(),
+            total => (self.units.iter()).map(|&units| units as f64 / total as f64).collect(),
         }
     }
 
@@ -379,10 +376,7 @@ impl Rebalancer {
     }
 
     fn last_change(&self) -> Change<'_> {
-        Change {
-            from: &self.before,
-            to: &self.units,
-        }
+        Change { from: &self.before, to: &self.units }
     }
 
     /// Takes the seconds that this rank needed to move its data by other means than [`migrate`](Self::migrate).
@@ -403,8 +397,7 @@ impl Rebalancer {
     /// All ranks, between two sweeps.
     pub fn report(&mut self) -> Result<RebalanceReport, Error> {
         self.flush_times()?;
-        self.comm
-            .share(0, self.machine.as_ref().map(Rebalance::to_report))
+        self.comm.share(0, self.machine.as_ref().map(Rebalance::to_report))
     }
 
     /// Returns what is known so far, for a checkpoint; the same bytes on every rank.
@@ -440,9 +433,7 @@ impl Rebalancer {
     /// Hands all times to rank 0 without a decision.
     fn flush_times(&mut self) -> Result<(), Error> {
         self.tell_head()?;
-        self.due_in = self
-            .comm
-            .share(0, self.machine.as_ref().map(Rebalance::count_sweeps))?;
+        self.due_in = self.comm.share(0, self.machine.as_ref().map(Rebalance::count_sweeps))?;
         Ok(())
     }
 }
@@ -455,18 +446,16 @@ fn observe_ranks(machine: &mut Rebalance, all: &[Told]) -> Result<(), Error> {
     }
     let unusable = machine.to_report().unusable;
     for sweep in 0..all[0].sweeps.len() {
-        let times: Option<Vec<f64>> = (all.iter())
-            .map(|told| told.sweeps.get(sweep).copied().flatten())
-            .collect();
+        let times: Option<Vec<f64>> =
+            (all.iter()).map(|told| told.sweeps.get(sweep).copied().flatten()).collect();
         match times {
             Some(times_s) => machine.observe(&times_s)?,
             None => machine.skip_sweep(),
         }
     }
     let report = machine.to_report();
-    if let Some((rank, seconds)) = report
-        .last_unusable
-        .filter(|_| unusable == 0 && report.unusable > 0)
+    if let Some((rank, seconds)) =
+        report.last_unusable.filter(|_| unusable == 0 && report.unusable > 0)
     {
         tracing::warn!(
             rank,

@@ -38,9 +38,7 @@ pub(super) fn load_machine(state: &[u8], ranks: usize) -> Result<Rebalance, Erro
         serde_json::from_slice(state).map_err(|error| refuse_state(&error))?;
     if (saved.format.as_str(), saved.version) != (FORMAT, VERSION) {
         let found = format!("{} {}", saved.format, saved.version);
-        return Err(refuse_state(&format!(
-            "{found}, where {FORMAT} {VERSION} is needed"
-        )));
+        return Err(refuse_state(&format!("{found}, where {FORMAT} {VERSION} is needed")));
     }
     if saved.crc32 != crc32fast::hash(saved.machine.as_bytes()) {
         return Err(refuse_state(&"its checksum is wrong"));
@@ -49,9 +47,9 @@ pub(super) fn load_machine(state: &[u8], ranks: usize) -> Result<Rebalance, Erro
         serde_json::from_str(&saved.machine).map_err(|error| refuse_state(&error))?;
     match machine.units().len() {
         parts if parts == ranks => Ok(machine),
-        parts => Err(refuse_state(&format!(
-            "it is of {parts} ranks, and this communicator has {ranks}"
-        ))),
+        parts => {
+            Err(refuse_state(&format!("it is of {parts} ranks, and this communicator has {ranks}")))
+        }
     }
 }
 

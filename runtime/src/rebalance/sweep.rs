@@ -52,8 +52,7 @@ impl SweepTimes {
     }
 
     fn note_fault(&mut self, name: &'static str, value: impl ToString, reason: &str) {
-        self.fault
-            .get_or_insert_with(|| Error::parameter(name, value, reason));
+        self.fault.get_or_insert_with(|| Error::parameter(name, value, reason));
     }
 
     /// Ends the sweep, in which this rank had `part` units.
@@ -67,8 +66,7 @@ impl SweepTimes {
         };
         let seconds = std::mem::take(&mut self.seconds) * scale;
         let is_ignored = std::mem::take(&mut self.is_ignored);
-        self.done
-            .push((!is_ignored).then_some(seconds.min(f64::MAX)));
+        self.done.push((!is_ignored).then_some(seconds.min(f64::MAX)));
     }
 
     /// Returns the sweeps that no decision has seen.
@@ -97,10 +95,7 @@ mod tests {
         times.record(80, 9.0);
         times.ignore();
         times.end_sweep(80);
-        assert_eq!(
-            times.take().unwrap(),
-            [Some(12.0), Some(0.5), Some(0.0), None]
-        );
+        assert_eq!(times.take().unwrap(), [Some(12.0), Some(0.5), Some(0.0), None]);
         times.begin();
         times.end();
         times.end_sweep(80);
@@ -119,29 +114,11 @@ mod tests {
         }
         let mut times = SweepTimes::default();
         times.end();
-        assert!(
-            times
-                .take()
-                .unwrap_err()
-                .to_string()
-                .contains("without begin")
-        );
+        assert!(times.take().unwrap_err().to_string().contains("without begin"));
         times.begin();
         times.begin();
-        assert!(
-            times
-                .take()
-                .unwrap_err()
-                .to_string()
-                .contains("a second time")
-        );
+        assert!(times.take().unwrap_err().to_string().contains("a second time"));
         times.end_sweep(1);
-        assert!(
-            times
-                .take()
-                .unwrap_err()
-                .to_string()
-                .contains("without end")
-        );
+        assert!(times.take().unwrap_err().to_string().contains("without end"));
     }
 }

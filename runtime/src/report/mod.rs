@@ -69,10 +69,7 @@ pub struct Report {
     /// The ways that were compared, fastest first; empty if the caller chose, or nothing was compared.
     pub candidates: Vec<Candidate>,
     /// The balancing strategy that made the plan.
-    #[cfg_attr(
-        feature = "schemars",
-        schemars(with = "isochron_hierarchy::balance::Strategy")
-    )]
+    #[cfg_attr(feature = "schemars", schemars(with = "isochron_hierarchy::balance::Strategy"))]
     pub strategy: String,
     /// The file of the plan or record that was used; `null` if the plan was made in this run.
     pub loaded: Option<LoadedPlan>,
@@ -321,10 +318,9 @@ impl Report {
         let learning = (comm.rank() == 0).then(|| execution.learnt.clone());
         let learning = comm.share(0, learning)?;
         let (problem, decision) = (plan.problem(), plan.decision());
-        let loaded = plan.file().map(|file| LoadedPlan {
-            file: file.display().to_string(),
-            made: plan.made().clone(),
-        });
+        let loaded = plan
+            .file()
+            .map(|file| LoadedPlan { file: file.display().to_string(), made: plan.made().clone() });
         let (mut work, mut speed, mut busy) = (0.0, 0.0, Vec::new());
         for device in nodes.iter().flat_map(|node| &node.devices) {
             if device.busy_s > 0.0 {
@@ -362,19 +358,14 @@ impl Report {
             gflops: problem.flop() / execution.wall_s / 1e9,
             imbalance: imbalance(&busy),
             verified,
-            balance: decision
-                .balance
-                .as_ref()
-                .map(|balance| BalanceReport::new(plan, balance)),
+            balance: decision.balance.as_ref().map(|balance| BalanceReport::new(plan, balance)),
             learning,
             verify,
             messages: nodes.iter().map(|node| node.messages).sum(),
             bytes: nodes.iter().map(|node| node.bytes).sum(),
             nodes,
             redistribution: Moved::default(),
-            notices: describe_overrun(plan, execution.wall_s)
-                .into_iter()
-                .collect(),
+            notices: describe_overrun(plan, execution.wall_s).into_iter().collect(),
             overflow: None,
             digest: None,
             account: None,
@@ -392,12 +383,9 @@ impl Report {
     /// All ranks.
     pub fn add_redistribution(&mut self, comm: &dyn Comm, mine: Moved) -> Result<(), Error> {
         let together =
-            comm.gather(&mine)?
-                .into_iter()
-                .fold(Moved::default(), |sum: Moved, one: Moved| Moved {
-                    seconds: sum.seconds.max(one.seconds),
-                    ..sum.and(one)
-                });
+            comm.gather(&mine)?.into_iter().fold(Moved::default(), |sum: Moved, one: Moved| {
+                Moved { seconds: sum.seconds.max(one.seconds), ..sum.and(one) }
+            });
         self.redistribution = self.redistribution.and(together);
         Ok(())
     }
@@ -411,28 +399,22 @@ impl NodeReport {
         let shares = units.iter().zip(&execution.busy_s);
         let devices = session.devices().iter().zip(session.node.team.threads());
         let of_plan = plan.nodes().get(rank).filter(|_| plan.file().is_none());
-        let known = of_plan
-            .map_or(&[][..], |node| &node.devices)
-            .iter()
-            .map(|device| device.known);
-        let devices = devices
-            .zip(shares)
-            .zip(known.chain(std::iter::repeat(None)))
-            .map(
-                |(((info, threads), (&units, &busy_s)), known)| DeviceReport {
-                    known,
-                    name: info.name.clone(),
-                    kind: info.kind,
-                    blas: info.blas.clone(),
-                    paced: info.paced.clone(),
-                    units,
-                    busy_s,
-                    cores: info.cores.clone(),
-                    pinned: info.pinned,
-                    bus_id: info.bus_id.clone(),
-                    threads,
-                },
-            );
+        let known = of_plan.map_or(&[][..], |node| &node.devices).iter().map(|device| device.known);
+        let devices = devices.zip(shares).zip(known.chain(std::iter::repeat(None))).map(
+            |(((info, threads), (&units, &busy_s)), known)| DeviceReport {
+                known,
+                name: info.name.clone(),
+                kind: info.kind,
+                blas: info.blas.clone(),
+                paced: info.paced.clone(),
+                units,
+                busy_s,
+                cores: info.cores.clone(),
+                pinned: info.pinned,
+                bus_id: info.bus_id.clone(),
+                threads,
+            },
+        );
         let busy_s = execution.busy_s.iter().copied().fold(0.0, f64::max);
         Self {
             rank,

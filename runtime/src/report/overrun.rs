@@ -15,9 +15,7 @@ const LEAST_S: f64 = 0.1;
 pub(crate) fn describe_overrun(plan: &Plan, wall_s: f64) -> Option<String> {
     let file = show_path(plan.file()?);
     let candidates = &plan.decision().candidates;
-    let chosen = candidates
-        .iter()
-        .find(|candidate| candidate.way == plan.way());
+    let chosen = candidates.iter().find(|candidate| candidate.way == plan.way());
     let predicted_s = chosen.map(|chosen| chosen.wall_s).or(plan.predicted_s())?;
     is_surprising(predicted_s, wall_s).then(|| {
         format!(
@@ -31,11 +29,7 @@ pub(crate) fn describe_overrun(plan: &Plan, wall_s: f64) -> Option<String> {
 }
 
 fn show_seconds(seconds: f64) -> String {
-    if seconds < 0.1 {
-        format!("{:.3} ms", 1e3 * seconds)
-    } else {
-        format!("{seconds:.3} s")
-    }
+    if seconds < 0.1 { format!("{:.3} ms", 1e3 * seconds) } else { format!("{seconds:.3} s") }
 }
 
 fn is_surprising(predicted_s: f64, wall_s: f64) -> bool {
@@ -58,11 +52,7 @@ mod tests {
             (0.0, 1.0, false),
             (f64::NAN, 1.0, false),
         ] {
-            assert_eq!(
-                is_surprising(predicted_s, wall_s),
-                expected,
-                "{predicted_s} {wall_s}"
-            );
+            assert_eq!(is_surprising(predicted_s, wall_s), expected, "{predicted_s} {wall_s}");
         }
     }
 }

@@ -251,9 +251,6 @@ mod tests {
             .build(crate::comm::LocalComm::new())
             .unwrap();
         let text = format!("{session:?}");
-        assert!(
-            text.starts_with("Session { rank: 0, ranks: 1, devices: ["),
-            "{text}"
-        );
+        assert!(text.starts_with("Session { rank: 0, ranks: 1, devices: ["), "{text}");
     }
 }

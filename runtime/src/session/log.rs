@@ -16,11 +16,7 @@ pub(super) struct LineLog(Dispatch);
 impl LineLog {
     /// Passes events down to `level` to `write`.
     pub(super) fn new(level: Level, write: impl Fn(Level, &str) + Send + Sync + 'static) -> Self {
-        Self(Dispatch::new(LineSubscriber {
-            level,
-            write,
-            spans: AtomicU64::new(0),
-        }))
+        Self(Dispatch::new(LineSubscriber { level, write, spans: AtomicU64::new(0) }))
     }
 
     /// Takes the events of this thread until the guard is dropped.
@@ -113,9 +109,6 @@ mod tests {
         tracing::error!(target: "elsewhere", "another crate's");
         drop(guard);
         tracing::warn!("after");
-        assert_eq!(
-            *lines.lock().unwrap(),
-            ["INFO found 2 devices host=there cores=4"]
-        );
+        assert_eq!(*lines.lock().unwrap(), ["INFO found 2 devices host=there cores=4"]);
     }
 }

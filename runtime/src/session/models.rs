@@ -81,9 +81,7 @@ impl Session {
         let segment = written.map(|(_, segment)| segment);
         let reasons = self.models.copier.copy(comm, segment)?;
         if comm.rank() == 0 {
-            reasons
-                .into_iter()
-                .for_each(|reason| self.note_once(reason));
+            reasons.into_iter().for_each(|reason| self.note_once(reason));
         }
         Ok(())
     }

@@ -44,10 +44,7 @@ impl Session {
             .with_fields(config)
             .enter()?;
         host_memory::check_total(self.comm.as_ref(), problem.matrix_bytes())?;
-        let places = PlacedMatrices {
-            suit: &|plan| plan,
-            count_lent: &|_| 0,
-        };
+        let places = PlacedMatrices { suit: &|plan| plan, count_lent: &|_| 0 };
         self.plan_beside(problem, config, &places)
     }
 
@@ -60,21 +57,13 @@ impl Session {
     ) -> Result<Plan, Error> {
         check_epsilon(config.epsilon)?;
         let start = Instant::now();
-        let Decided {
-            decision,
-            slices,
-            measured,
-            links,
-            look,
-            falls,
-            known,
-            ..
-        } = match problem.element() {
-            ElementType::F32 => self.decide::<f32>(problem, *config),
-            ElementType::F64 => self.decide::<f64>(problem, *config),
-            ElementType::C32 => self.decide::<Complex32>(problem, *config),
-            ElementType::C64 => self.decide::<Complex64>(problem, *config),
-        }?;
+        let Decided { decision, slices, measured, links, look, falls, known, .. } =
+            match problem.element() {
+                ElementType::F32 => self.decide::<f32>(problem, *config),
+                ElementType::F64 => self.decide::<f64>(problem, *config),
+                ElementType::C32 => self.decide::<Complex32>(problem, *config),
+                ElementType::C64 => self.decide::<Complex64>(problem, *config),
+            }?;
         if falls {
             self.note_falling_times(config);
         }
@@ -112,10 +101,8 @@ impl Session {
     fn predict(&self, plan: Plan) -> Result<Plan, Error> {
         let comm = self.comm.as_ref();
         let mine = agree(comm, self.predict_node(&plan))?;
-        let prediction = Prediction {
-            arithmetic_s: plan.predicted_s(),
-            nodes: comm.gather(&mine)?,
-        };
+        let prediction =
+            Prediction { arithmetic_s: plan.predicted_s(), nodes: comm.gather(&mine)? };
         Ok(plan.with_prediction(prediction))
     }
 
@@ -189,11 +176,10 @@ impl Session {
 
     /// Checks that a record can be repeated here.
     pub(crate) fn fit_record(&mut self, record: &RunRecord) -> Result<(), Error> {
-        self.check_given(record.plan())
-            .map_err(|error| match error {
-                Error::Plan(reason) => Error::Record(reason),
-                error => error,
-            })?;
+        self.check_given(record.plan()).map_err(|error| match error {
+            Error::Plan(reason) => Error::Record(reason),
+            error => error,
+        })?;
         self.look_again(record.plan())
     }
 

@@ -77,11 +77,7 @@ pub fn expect_alone(session: &mut Session, device: Option<usize>) {
     let share = match (device, &node.host) {
         (Some(device), Some(host)) => {
             let info = &node.team.infos()[device];
-            let busy: &[u32] = if info.clock.keeps_cores_busy() {
-                &info.cores
-            } else {
-                &[]
-            };
+            let busy: &[u32] = if info.clock.keeps_cores_busy() { &info.cores } else { &[] };
             Load::find(&host.topology, busy, busy, &[busy.len()]).share
         }
         _ => node.load.share,

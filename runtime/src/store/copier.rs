@@ -57,11 +57,7 @@ impl SegmentCopier {
         let Some(segment) = comm.share(0, Some(written))? else {
             return Ok(Vec::new());
         };
-        let reason = if self.has_store {
-            keep_segment(&segment).err()
-        } else {
-            None
-        };
+        let reason = if self.has_store { keep_segment(&segment).err() } else { None };
         let reasons = comm.gather(&reason.map(|reason| (comm.host().to_owned(), reason)))?;
         Ok(reasons
             .into_iter()
@@ -76,9 +72,7 @@ fn keep_segment(segment: &SegmentFile) -> Result<(), String> {
     let places = StorePlaces::find()
         .map_err(|reason| format!("it has no folder for the model store: {reason}"))?;
     let folder = StoreFolder::new(places.user, true);
-    let copied = folder
-        .copy_segment(segment)
-        .map_err(|error| error.to_string())?;
+    let copied = folder.copy_segment(segment).map_err(|error| error.to_string())?;
     tracing::debug!(copied, folder = %folder.root().display(), "the segment is in this host's store");
     Ok(())
 }

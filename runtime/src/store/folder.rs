@@ -98,10 +98,7 @@ impl StoreFolder {
         let found = match self.find_all() {
             Ok(found) => found,
             Err(error) => {
-                words.push(format!(
-                    "models in {} are not read: {error}",
-                    show_path(&self.root)
-                ));
+                words.push(format!("models in {} are not read: {error}", show_path(&self.root)));
                 Vec::new()
             }
         };
@@ -340,12 +337,7 @@ fn read_segment(path: PathBuf) -> Option<FoundSegment> {
             Err(error) => (Err(error.to_string()), false),
         },
     };
-    Some(FoundSegment {
-        path,
-        runs,
-        is_corrupt,
-        file,
-    })
+    Some(FoundSegment { path, runs, is_corrupt, file })
 }
 
 /// Reads a file, and notes which one it is.
@@ -355,9 +347,7 @@ fn read_file(path: &Path, identity: &mut Option<SegmentIdentity>) -> io::Result<
     *identity = Some(SegmentIdentity::new(&metadata));
     let bytes = metadata.len();
     if bytes > LARGEST_BYTES {
-        return Err(io::Error::other(format!(
-            "it has {bytes} bytes, which no job writes"
-        )));
+        return Err(io::Error::other(format!("it has {bytes} bytes, which no job writes")));
     }
     let mut content = Vec::with_capacity(bytes as usize);
     io::Read::read_to_end(&mut file, &mut content)?;

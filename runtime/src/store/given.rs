@@ -28,10 +28,7 @@ impl GivenModels {
     pub fn load(folder: &Path, ranks: &[Vec<String>]) -> Result<Self, Error> {
         let metadata = folder.metadata();
         if metadata.is_ok_and(|metadata| !metadata.is_dir()) {
-            return Err(Error::file(
-                folder,
-                "is not a folder: full models are files in one",
-            ));
+            return Err(Error::file(folder, "is not a folder: full models are files in one"));
         }
         std::fs::read_dir(folder).map_err(|error| Error::file(folder, error))?;
         let mut models = Vec::new();
@@ -50,10 +47,7 @@ impl GivenModels {
                 models.push((path, model));
             }
         }
-        Ok(Self {
-            models,
-            counts: ranks.iter().map(Vec::len).collect(),
-        })
+        Ok(Self { models, counts: ranks.iter().map(Vec::len).collect() })
     }
 
     /// Returns the times of updates of this width with elements of this type, for each rank's devices.
@@ -74,14 +68,11 @@ impl GivenModels {
             }
             let area = model.block * model.block;
             let factor = width as f64 / model.block as f64;
-            let points = model.points.iter().map(|point| Point {
-                d: point.d.saturating_mul(area),
-                ..point.scale_time(factor)
-            });
-            Ok(KnownDevice {
-                points: points.collect(),
-                from: KnownFrom::Models,
-            })
+            let points = model
+                .points
+                .iter()
+                .map(|point| Point { d: point.d.saturating_mul(area), ..point.scale_time(factor) });
+            Ok(KnownDevice { points: points.collect(), from: KnownFrom::Models })
         });
         let devices = devices.collect::<Result<Vec<_>, _>>()?;
         Ok(split_ranks(devices, self.counts.iter().copied()))
@@ -96,10 +87,8 @@ fn list_names(ranks: usize, rank: usize, device: &str, devices: usize) -> Vec<St
         1 => String::new(),
         _ => format!("rank{rank}-"),
     };
-    let mut names = vec![
-        format!("{prefix}{device}-together.points"),
-        format!("{prefix}{device}-alone.points"),
-    ];
+    let mut names =
+        vec![format!("{prefix}{device}-together.points"), format!("{prefix}{device}-alone.points")];
     if devices == 1 {
         names.push(format!("{prefix}{KERNEL}.points"));
     }
@@ -109,9 +98,9 @@ fn list_names(ranks: usize, rank: usize, device: &str, devices: usize) -> Vec<St
 fn read_model(path: &Path) -> Result<SavedModel, String> {
     let model = platform::read_model(path)?;
     match &model.kernel {
-        Some(kernel) if !kernel.split([' ', ',']).any(|word| word == KERNEL) => Err(format!(
-            "its times are those of kernel {kernel}, and mxm needs {KERNEL}"
-        )),
+        Some(kernel) if !kernel.split([' ', ',']).any(|word| word == KERNEL) => {
+            Err(format!("its times are those of kernel {kernel}, and mxm needs {KERNEL}"))
+        }
         _ => Ok(model),
     }
 }
@@ -127,10 +116,7 @@ mod tests {
     #[test]
     fn every_device_finds_its_file_and_its_times_are_scaled_to_the_update() {
         let folder = tempfile::tempdir().unwrap();
-        let ranks = [
-            vec!["cpu0".to_owned()],
-            vec!["a/b".to_owned(), "c".to_owned()],
-        ];
+        let ranks = [vec!["cpu0".to_owned()], vec!["a/b".to_owned(), "c".to_owned()]];
         let points = "# block: 4\n# kernel: gemm\n# element: f64\n10 0.5 3 0.1\n";
         for name in ["rank0-gemm", "rank1-a_b-together", "rank1-c-alone"] {
             std::fs::write(folder.path().join(format!("{name}.points")), points).unwrap();
@@ -144,16 +130,10 @@ mod tests {
         let [point] = devices[1][1].points[..] else {
             panic!("{devices:?}");
         };
-        assert_eq!(
-            (point.d, point.t_s, point.ci_s, point.reps),
-            (160, 2.0, 0.4, 3)
-        );
+        assert_eq!((point.d, point.t_s, point.ci_s, point.reps), (160, 2.0, 0.4, 3));
         assert_eq!(devices[1][0].points[0].t_s, 1.0);
         let refused = given.find_devices(ElementType::F32, 16).unwrap_err();
-        assert!(
-            refused.to_string().contains("rank0-gemm.points"),
-            "{refused}"
-        );
+        assert!(refused.to_string().contains("rank0-gemm.points"), "{refused}");
     }
 
     #[test]
@@ -167,10 +147,7 @@ mod tests {
         assert!(nothing.contains("device cpu0 of rank 0"), "{nothing}");
         assert!(nothing.contains("no gemm.points"), "{nothing}");
         for (text, part) in [
-            (
-                "# block: 4\n# kernel: naive-gemm\n1 1\n",
-                "kernel naive-gemm",
-            ),
+            ("# block: 4\n# kernel: naive-gemm\n1 1\n", "kernel naive-gemm"),
             ("# block: 4\n# kernel: jacobi\n1 1\n", "kernel jacobi"),
             ("# kernel: gemm\n1 1\n", "# block: N"),
             ("# block: 4\n# kernel: gemm\n", "no points"),
@@ -178,10 +155,7 @@ mod tests {
         ] {
             std::fs::write(&path, text).unwrap();
             let refused = load(folder.path(), &ranks).err().unwrap();
-            assert!(
-                refused.contains("gemm.points") && refused.contains(part),
-                "{refused}"
-            );
+            assert!(refused.contains("gemm.points") && refused.contains(part), "{refused}");
         }
         std::fs::remove_file(&path).unwrap();
         std::fs::create_dir(&path).unwrap();

@@ -9,12 +9,8 @@ use super::key::{Conditions, Identity, KernelIdentity, KernelWork, StoreKey, sho
 use crate::error::Error;
 
 /// Variables that give the threads of libraries a number.
-const THREAD_VARIABLES: [&str; 4] = [
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "BLIS_NUM_THREADS",
-];
+const THREAD_VARIABLES: [&str; 4] =
+    ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"];
 
 /// Lists the environment variables that give the threads of libraries a number, as `NAME=value`.
 pub fn list_thread_settings() -> Vec<String> {
@@ -65,10 +61,7 @@ impl KernelSource {
 
     fn make_key(&self, corunners: Vec<String>) -> StoreKey {
         let blas = self.work.blas.clone();
-        let work = KernelWork {
-            blas: blas.as_deref().map(shorten_version),
-            ..self.work.clone()
-        };
+        let work = KernelWork { blas: blas.as_deref().map(shorten_version), ..self.work.clone() };
         StoreKey {
             identity: Identity::Kernel(KernelIdentity {
                 class: self.class.clone(),
@@ -134,10 +127,7 @@ pub(crate) mod tests {
             std::fs::write(path, content).unwrap();
         }
         let hashes = paths.each_ref().map(|path| hash_library(path).unwrap());
-        assert!(
-            hashes[0] == hashes[1] && hashes[0] != hashes[2],
-            "{hashes:?}"
-        );
+        assert!(hashes[0] == hashes[1] && hashes[0] != hashes[2], "{hashes:?}");
         assert!(hash_library(&folder.path().join("d.so")).is_err());
     }
 
@@ -155,10 +145,7 @@ pub(crate) mod tests {
         let identity = KernelSource::make_keys(&[make_source()]).remove(0).identity;
         let mut stored = serde_json::to_value(&identity).unwrap();
         // The facts of the kernel lie beside the others.
-        assert_eq!(
-            (&stored["class"], &stored["kernel"]),
-            (&"Some CPU".into(), &"gemm".into())
-        );
+        assert_eq!((&stored["class"], &stored["kernel"]), (&"Some CPU".into(), &"gemm".into()));
         let read: Identity = serde_json::from_value(stored.clone()).unwrap();
         assert_eq!(read, identity);
         stored["later"] = true.into();

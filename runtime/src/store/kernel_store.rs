@@ -32,10 +32,7 @@ pub struct KnownKernel {
 
 impl KnownKernel {
     fn fresh() -> Self {
-        Self {
-            points: Vec::new(),
-            from: KnownFrom::Fresh,
-        }
+        Self { points: Vec::new(), from: KnownFrom::Fresh }
     }
 }
 
@@ -142,9 +139,7 @@ impl KernelStore {
         let written = self.write(comm.host_name());
         let reasons = self.copier.copy(comm, written)?;
         if comm.rank() == 0 {
-            reasons
-                .into_iter()
-                .for_each(|reason| self.note_once(reason));
+            reasons.into_iter().for_each(|reason| self.note_once(reason));
         }
         Ok(())
     }
@@ -232,10 +227,7 @@ fn find_known(store: &ModelStore, ranks: &[KernelSource]) -> (Vec<KnownKernel>, 
             words.push(format!("models of {name} are checked: {doubts}"));
             doubtful.push(&source.place);
         }
-        known.push(KnownKernel {
-            points: found.points,
-            from: KnownFrom::Store,
-        });
+        known.push(KnownKernel { points: found.points, from: KnownFrom::Store });
     }
     for (kernel, source) in known.iter_mut().zip(ranks) {
         if kernel.from == KnownFrom::Store && doubtful.contains(&&source.place) {
@@ -257,10 +249,7 @@ mod tests {
     /// Returns the kernels of two ranks of one host.
     fn make_ranks() -> [KernelSource; 2] {
         let one = make_kernel_source();
-        let other = KernelSource {
-            cores: vec![5],
-            ..one.clone()
-        };
+        let other = KernelSource { cores: vec![5], ..one.clone() };
         [one, other]
     }
 
@@ -275,27 +264,18 @@ mod tests {
     }
 
     fn make_sample(units: u64, time_s: f64) -> Series {
-        Series {
-            units,
-            seconds: vec![time_s],
-            at_least: false,
-        }
+        Series { units, seconds: vec![time_s], at_least: false }
     }
 
     fn open(folder: &TempDir) -> ModelStore {
-        let places = StorePlaces {
-            user: folder.path().to_owned(),
-            sites: Vec::new(),
-        };
+        let places = StorePlaces { user: folder.path().to_owned(), sites: Vec::new() };
         ModelStore::open(StoreMode::ReadWrite, Some(places)).unwrap()
     }
 
     /// Returns the origins of the models of a store with these runs, and the words.
     fn find_origins(runs: &[StoredRun], ranks: &[KernelSource]) -> (Vec<KnownFrom>, Vec<String>) {
         let folder = tempfile::tempdir().unwrap();
-        StoreFolder::new(folder.path().to_owned(), true)
-            .write("w", runs)
-            .unwrap();
+        StoreFolder::new(folder.path().to_owned(), true).write("w", runs).unwrap();
         let (known, words) = find_known(&open(&folder), ranks);
         (known.iter().map(|kernel| kernel.from).collect(), words)
     }
@@ -323,9 +303,7 @@ mod tests {
         let known = job.find_kernels(&comm).unwrap().remove(0);
         let times = known.points.iter().map(|point| (point.d, point.t_s));
         let times: Vec<(u64, f64)> = times.collect();
-        let is_same = times
-            .iter()
-            .all(|(d, t_s)| (t_s * 200.0 / *d as f64 - 1.0).abs() < 1e-9);
+        let is_same = times.iter().all(|(d, t_s)| (t_s * 200.0 / *d as f64 - 1.0).abs() < 1e-9);
         assert!(is_same && times.len() == 2, "{times:?}");
         assert!(known.from == KnownFrom::Store && job.notices().is_empty());
         // One job is one run, whatever it wrote in between.
@@ -344,31 +322,19 @@ mod tests {
         stored.extend(vary_fields(own).into_iter().map(|(field, identity)| {
             let identity = Identity::Kernel(identity);
             let conditions = keys[0].conditions.clone();
-            let key = StoreKey {
-                identity,
-                conditions,
-            };
+            let key = StoreKey { identity, conditions };
             (field, key, KnownFrom::Fresh)
         }));
-        stored.extend(
-            vary_fields(&keys[0].conditions)
-                .into_iter()
-                .map(|(field, conditions)| {
-                    let identity = keys[0].identity.clone();
-                    let key = StoreKey {
-                        identity,
-                        conditions,
-                    };
-                    (field, key, KnownFrom::StoreAndProbe)
-                }),
-        );
+        stored.extend(vary_fields(&keys[0].conditions).into_iter().map(|(field, conditions)| {
+            let identity = keys[0].identity.clone();
+            let key = StoreKey { identity, conditions };
+            (field, key, KnownFrom::StoreAndProbe)
+        }));
         for (field, key, origin) in stored {
             let runs = [&key, &keys[1]].map(|key| store_time(key, 100, 0.5));
             let (origins, words) = find_origins(&runs, &ranks);
             assert_eq!(origins[0], origin, "{field}");
-            let is_told = words
-                .iter()
-                .any(|word| word.ends_with(&format!("other {field}")));
+            let is_told = words.iter().any(|word| word.ends_with(&format!("other {field}")));
             assert_eq!(is_told, origin == KnownFrom::StoreAndProbe, "{field}");
             // Kernels of a host are timed together.
             assert_eq!(origins[1] == KnownFrom::Store, field.is_empty(), "{field}");
@@ -383,10 +349,7 @@ mod tests {
         let own = &ranks[0];
         let mut varied: Vec<(String, KernelSource)> = vary_fields(own).into_iter().collect();
         varied.extend(vary_fields(&own.work).into_iter().map(|(field, work)| {
-            let source = KernelSource {
-                work,
-                ..own.clone()
-            };
+            let source = KernelSource { work, ..own.clone() };
             (format!("work.{field}"), source)
         }));
         for (fact, source) in varied {
@@ -411,16 +374,11 @@ mod tests {
 
     #[test]
     fn hosts_of_one_name_are_not_taken_for_one() {
-        let ranks = [1, 2].map(|number| KernelSource {
-            place: format!("a ({number})"),
-            ..make_kernel_source()
-        });
+        let ranks = [1, 2]
+            .map(|number| KernelSource { place: format!("a ({number})"), ..make_kernel_source() });
         let key = KernelSource::make_keys(&ranks).remove(0);
         let (origins, words) = find_origins(&[store_time(&key, 100, 0.5)], &ranks);
         assert_eq!(origins, [KnownFrom::StoreAndProbe; 2]);
-        assert!(
-            words.len() == 2 && words[0].contains("another host"),
-            "{words:?}"
-        );
+        assert!(words.len() == 2 && words[0].contains("another host"), "{words:?}");
     }
 }

@@ -179,13 +179,8 @@ impl KernelWork {
     pub(super) fn describe(&self) -> String {
         let block = self.block.map(|block| format!("block {block}"));
         let width = self.width.map(|width| format!("width {width}"));
-        let parts = [
-            Some(self.kernel.clone()),
-            self.library.clone(),
-            block,
-            width,
-            self.blas.clone(),
-        ];
+        let parts =
+            [Some(self.kernel.clone()), self.library.clone(), block, width, self.blas.clone()];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         parts.join(" ")
     }
@@ -346,9 +341,8 @@ fn join_fact(ranks: &[&KeySource], fact: fn(&HostConditions) -> &Option<String>)
 
 /// Joins the values of ranks in their order: one that follows itself is named once.
 fn join_values(values: impl Iterator<Item = Option<String>>) -> Option<String> {
-    let mut joined: Vec<String> = values
-        .map(|value| value.unwrap_or_else(|| "-".to_owned()))
-        .collect();
+    let mut joined: Vec<String> =
+        values.map(|value| value.unwrap_or_else(|| "-".to_owned())).collect();
     joined.dedup();
     (joined != ["-"]).then(|| joined.join(", "))
 }
@@ -406,10 +400,7 @@ impl LibrarySource {
 
     /// Returns the key of each library.
     pub fn list_keys(&self) -> Vec<StoreKey> {
-        self.libraries
-            .iter()
-            .map(|library| self.make_key(library))
-            .collect()
+        self.libraries.iter().map(|library| self.make_key(library)).collect()
     }
 
     /// Returns `true` if the choice of another rank, on whatever host, is this one's too.
@@ -422,9 +413,8 @@ impl LibrarySource {
 /// Returns the name of a library and its major version; a major version of 0 says nothing without the minor one.
 pub(super) fn shorten_version(name: &str) -> String {
     let words: Vec<&str> = name.split_whitespace().collect();
-    let first = words
-        .iter()
-        .position(|word| word.starts_with(|first: char| first.is_ascii_digit()));
+    let first =
+        words.iter().position(|word| word.starts_with(|first: char| first.is_ascii_digit()));
     let (library, rest) = words.split_at(first.unwrap_or(words.len()));
     let mut numbers = rest.first().copied().unwrap_or_default().split('.');
     let major = numbers.next().unwrap_or_default();
@@ -432,9 +422,7 @@ pub(super) fn shorten_version(name: &str) -> String {
         ("0", Some(minor)) => format!("0.{minor}"),
         _ => major.to_owned(),
     };
-    format!("{} {major}", library.join(" "))
-        .trim_end()
-        .to_owned()
+    format!("{} {major}", library.join(" ")).trim_end().to_owned()
 }
 
 impl StoreKey {
@@ -489,10 +477,7 @@ pub(crate) mod tests {
     }
 
     pub fn key() -> StoreKey {
-        let work = KeyedWork {
-            element: ElementType::F64,
-            width: 256,
-        };
+        let work = KeyedWork { element: ElementType::F64, width: 256 };
         source().make_key(work, &[&source()])
     }
 
@@ -511,10 +496,7 @@ pub(crate) mod tests {
                     varied.insert(name.clone(), other);
                     serde_json::from_value(Value::Object(varied)).ok()
                 });
-                (
-                    name.clone(),
-                    varied.unwrap_or_else(|| panic!("{name} has one value")),
-                )
+                (name.clone(), varied.unwrap_or_else(|| panic!("{name} has one value")))
             })
             .collect()
     }
@@ -537,10 +519,7 @@ pub(crate) mod tests {
     #[test]
     fn a_library_is_known_by_its_major_version() {
         for (name, short) in [
-            (
-                "OpenBLAS 0.3.21 (libopenblas.so.0, SkylakeX)",
-                "OpenBLAS 0.3",
-            ),
+            ("OpenBLAS 0.3.21 (libopenblas.so.0, SkylakeX)", "OpenBLAS 0.3"),
             ("Intel MKL 2024.1 (libmkl_rt.so)", "Intel MKL 2024"),
             ("cuBLAS 13.4.1", "cuBLAS 13"),
             ("none", "none"),
@@ -556,9 +535,7 @@ pub(crate) mod tests {
             host: "a".to_owned(),
             cores: 2,
             element: ElementType::F64,
-            libraries: ["OpenBLAS 0.3.21 (x.so)", "gemm (embedded)"]
-                .map(str::to_owned)
-                .into(),
+            libraries: ["OpenBLAS 0.3.21 (x.so)", "gemm (embedded)"].map(str::to_owned).into(),
         }
     }
 
@@ -585,11 +562,7 @@ pub(crate) mod tests {
     fn place_ranks(hosts: &str) -> Vec<KeySource> {
         hosts
             .chars()
-            .map(|host| KeySource {
-                host: host.to_string(),
-                place: host.to_string(),
-                ..source()
-            })
+            .map(|host| KeySource { host: host.to_string(), place: host.to_string(), ..source() })
             .collect()
     }
 

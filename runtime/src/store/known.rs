@@ -75,10 +75,7 @@ fn describe_source(
         None => (topology.describe_class(), conditions),
         Some(RankGpu { info, .. }) => {
             let state = read_gpu_state(&info.uuid);
-            (
-                info.describe_class(),
-                conditions.with_gpu(&info.uuid, state),
-            )
+            (info.describe_class(), conditions.with_gpu(&info.uuid, state))
         }
     };
     let mut device = device.clone();
@@ -265,10 +262,7 @@ impl JobStore {
             .filter(|&width| is_near(width, device.width))
             .filter_map(|width| {
                 let found = StoreKey {
-                    identity: Identity::Device(DeviceIdentity {
-                        width,
-                        ..device.clone()
-                    }),
+                    identity: Identity::Device(DeviceIdentity { width, ..device.clone() }),
                     conditions: key.conditions.clone(),
                 };
                 let known = self.store.find(&found)?;
@@ -291,15 +285,8 @@ impl JobStore {
             core_s.extend(points.and_then(|points| Some(1.0 / points.last()?.speed())));
         }
         // Without the CPU time of a class, that of all is measured.
-        core_s.truncate(if core_s.len() == self.sources.len() {
-            core_s.len()
-        } else {
-            0
-        });
-        Some(KnownLinks {
-            times: times.collect(),
-            core_s,
-        })
+        core_s.truncate(if core_s.len() == self.sources.len() { core_s.len() } else { 0 });
+        Some(KnownLinks { times: times.collect(), core_s })
     }
 
     fn find_fresh(&self, times: LinkTimes<'_>) -> Option<Vec<Point>> {
@@ -320,9 +307,7 @@ impl JobStore {
     /// Keeps the times of messages, if this job has measured them.
     pub fn keep_links(&mut self, ladder: &LinkLadder) {
         let times = ladder.list_times();
-        let Some(&(longest, _)) = times
-            .last()
-            .filter(|_| ladder.origin() == LinkOrigin::Measured)
+        let Some(&(longest, _)) = times.last().filter(|_| ladder.origin() == LinkOrigin::Measured)
         else {
             return;
         };
@@ -427,23 +412,18 @@ fn explain_losses(
             without.push(name);
         }
     }
-    [
-        (without, "other programs had the cores in every step"),
-        (hot, "heat made it slower"),
-    ]
-    .iter()
-    .filter_map(|(names, reason)| {
-        let (first, others) = names.split_first()?;
-        let others = match others.len() {
-            0 => String::new(),
-            1 => " and of 1 other device".to_owned(),
-            count => format!(" and of {count} other devices"),
-        };
-        Some(format!(
-            "the store keeps no times of this run of {first}{others}: {reason}"
-        ))
-    })
-    .collect()
+    [(without, "other programs had the cores in every step"), (hot, "heat made it slower")]
+        .iter()
+        .filter_map(|(names, reason)| {
+            let (first, others) = names.split_first()?;
+            let others = match others.len() {
+                0 => String::new(),
+                1 => " and of 1 other device".to_owned(),
+                count => format!(" and of {count} other devices"),
+            };
+            Some(format!("the store keeps no times of this run of {first}{others}: {reason}"))
+        })
+        .collect()
 }
 
 /// The origin of the first model of a device or of links.
@@ -480,10 +460,7 @@ pub(crate) struct KnownDevice {
 impl KnownDevice {
     /// Makes a device of which nothing is known.
     pub fn fresh() -> Self {
-        Self {
-            points: Vec::new(),
-            from: KnownFrom::Fresh,
-        }
+        Self { points: Vec::new(), from: KnownFrom::Fresh }
     }
 
     /// Returns `true` if its times hold without a measurement.
@@ -517,9 +494,7 @@ struct KnownLinks {
 pub(crate) fn recall_links(comm: &dyn Comm, store: Option<&JobStore>) -> Result<LinkLadder, Error> {
     let known = (comm.rank() == 0).then(|| store.and_then(JobStore::find_links));
     let known: Option<KnownLinks> = comm.share(0, known)?;
-    Ok(known
-        .and_then(|known| LinkLadder::recall(&known.times, known.core_s))
-        .unwrap_or_default())
+    Ok(known.and_then(|known| LinkLadder::recall(&known.times, known.core_s)).unwrap_or_default())
 }
 
 /// Splits the devices of all ranks by these counts, one for each rank.
@@ -528,17 +503,12 @@ pub(crate) fn split_ranks(
     counts: impl Iterator<Item = usize>,
 ) -> Vec<Vec<KnownDevice>> {
     let mut devices = devices.into_iter();
-    counts
-        .map(|count| devices.by_ref().take(count).collect())
-        .collect()
+    counts.map(|count| devices.by_ref().take(count).collect()).collect()
 }
 
 /// Returns the work of a problem with updates of this width.
 fn key_work(problem: &Problem, width: usize) -> KeyedWork {
-    KeyedWork {
-        element: problem.element(),
-        width,
-    }
+    KeyedWork { element: problem.element(), width }
 }
 
 /// Returns a checksum of the times that a device's points prescribe; `None` without points. Their file may change under its

@@ -43,12 +43,7 @@ impl ChoosingRank {
     /// Describes the rank with this part of its host.
     pub fn new(host: &SharedHost, element: ElementType) -> Self {
         let (cores, threads) = host.count_cores();
-        Self {
-            class: host.topology().describe_class(),
-            cores,
-            threads,
-            element,
-        }
+        Self { class: host.topology().describe_class(), cores, threads, element }
     }
 }
 
@@ -169,11 +164,7 @@ impl JobChoice {
                 })
                 .collect()
         });
-        Ok(Self {
-            recalled: comm.share(0, recalled)?,
-            sources,
-            times: Vec::new(),
-        })
+        Ok(Self { recalled: comm.share(0, recalled)?, sources, times: Vec::new() })
     }
 
     /// Measures the libraries that are unknown to the store. The lowest rank with a set of libraries measures it.
@@ -193,10 +184,7 @@ impl JobChoice {
             .filter(|_| self.is_to_measure(comm.rank()))
             .zip(candidates)
             .map(|(source, candidates)| candidates.measure(source.element));
-        Ok(Self {
-            times: comm.gather(&mine)?,
-            ..self
-        })
+        Ok(Self { times: comm.gather(&mine)?, ..self })
     }
 
     /// Returns `true` if this rank has to measure.
@@ -249,14 +237,11 @@ impl JobChoice {
             .zip(&self.times)
             .filter_map(|(source, times)| source.as_ref().zip(times.as_ref()))
             .flat_map(|(source, times)| {
-                source
-                    .list_keys()
-                    .into_iter()
-                    .zip(times.iter().map(|seconds| Series {
-                        units: TRIAL_UNITS,
-                        seconds: seconds.clone(),
-                        at_least: false,
-                    }))
+                source.list_keys().into_iter().zip(times.iter().map(|seconds| Series {
+                    units: TRIAL_UNITS,
+                    seconds: seconds.clone(),
+                    at_least: false,
+                }))
             })
             .collect()
     }
@@ -279,13 +264,7 @@ mod tests {
     #[test]
     fn each_set_of_libraries_is_measured_on_the_lowest_rank_that_has_it() {
         let job = JobChoice {
-            sources: vec![
-                None,
-                source("a", 2),
-                source("b", 2),
-                source("b", 4),
-                source("c", 8),
-            ],
+            sources: vec![None, source("a", 2), source("b", 2), source("b", 4), source("c", 8)],
             recalled: vec![
                 None,
                 Some(Recalled::Nothing(Some("x is gone".to_owned()))),

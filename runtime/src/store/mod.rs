@@ -78,19 +78,13 @@ impl ModelStore {
         let places = places.filter(|_| mode != StoreMode::None)?;
         let may_write = mode == StoreMode::ReadWrite;
         let user = StoreFolder::new(places.user, may_write);
-        let sites = places
-            .sites
-            .into_iter()
-            .map(|site| StoreFolder::new(site, false));
+        let sites = places.sites.into_iter().map(|site| StoreFolder::new(site, false));
         let mut words = Vec::new();
         let mut runs = user.read_all(&mut words);
         for site in sites {
             runs.extend(site.read_all(&mut words));
         }
-        let runs = runs
-            .into_iter()
-            .filter_map(|segment| segment.runs.ok())
-            .flatten();
+        let runs = runs.into_iter().filter_map(|segment| segment.runs.ok()).flatten();
         Some(Self {
             user,
             models: StoredModels::merge(runs),
@@ -130,9 +124,7 @@ impl ModelStore {
         writer: &str,
         devices: Vec<(StoreKey, Vec<Series>)>,
     ) -> Result<Option<(PathBuf, SegmentFile)>, Error> {
-        let runs = devices
-            .into_iter()
-            .filter(|(_, samples)| !samples.is_empty());
+        let runs = devices.into_iter().filter(|(_, samples)| !samples.is_empty());
         let runs: Vec<StoredRun> = runs
             .map(|(key, samples)| StoredRun {
                 writer: writer.to_owned(),
@@ -163,11 +155,7 @@ mod tests {
     use super::*;
 
     fn sample(units: u64, t_s: f64) -> Vec<Series> {
-        vec![Series {
-            units,
-            seconds: vec![t_s],
-            at_least: false,
-        }]
+        vec![Series { units, seconds: vec![t_s], at_least: false }]
     }
 
     fn places(folder: &tempfile::TempDir) -> Option<StorePlaces> {
@@ -182,25 +170,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for run in 1..=3 {
             let store = ModelStore::open(StoreMode::ReadWrite, places(&folder)).unwrap();
-            assert_eq!(
-                store.find(&key()).map(|known| known.runs),
-                (run > 1).then_some(run - 1)
-            );
-            let written = store
-                .write(&name_writer("host"), vec![(key(), sample(100, 0.5))])
-                .unwrap();
+            assert_eq!(store.find(&key()).map(|known| known.runs), (run > 1).then_some(run - 1));
+            let written =
+                store.write(&name_writer("host"), vec![(key(), sample(100, 0.5))]).unwrap();
             let (path, _) = written.unwrap();
             assert!(path.starts_with(folder.path().join("user/v4")));
         }
         let store = ModelStore::open(StoreMode::Read, places(&folder)).unwrap();
         let numbers: Vec<u64> = store.models().runs().map(|run| run.run).collect();
         assert_eq!(numbers, [1, 2, 3]);
-        assert_eq!(
-            store
-                .write("host", vec![(key(), sample(100, 0.5))])
-                .unwrap(),
-            None
-        );
+        assert_eq!(store.write("host", vec![(key(), sample(100, 0.5))]).unwrap(), None);
         assert_eq!(store.write("host", vec![(key(), vec![])]).unwrap(), None);
         assert!(ModelStore::open(StoreMode::None, places(&folder)).is_none());
         assert!(ModelStore::open(StoreMode::Read, None).is_none());
@@ -227,14 +206,9 @@ mod tests {
     #[test]
     fn a_site_is_read_and_never_written() {
         let folder = tempfile::tempdir().unwrap();
-        let site = StorePlaces {
-            user: folder.path().join("site"),
-            sites: Vec::new(),
-        };
+        let site = StorePlaces { user: folder.path().join("site"), sites: Vec::new() };
         let store = ModelStore::open(StoreMode::ReadWrite, Some(site)).unwrap();
-        store
-            .write("host", vec![(key(), sample(100, 0.5))])
-            .unwrap();
+        store.write("host", vec![(key(), sample(100, 0.5))]).unwrap();
         let broken = folder.path().join("site/v4/x.segment");
         std::fs::write(&broken, "x").unwrap();
         let store = ModelStore::open(StoreMode::ReadWrite, places(&folder)).unwrap();

@@ -109,10 +109,7 @@ impl StoredModels {
             .keys()
             .filter_map(|other| match other {
                 Identity::Device(other) => {
-                    let same = DeviceIdentity {
-                        width: other.width,
-                        ..identity.clone()
-                    };
+                    let same = DeviceIdentity { width: other.width, ..identity.clone() };
                     (same == *other).then_some(other.width)
                 }
                 Identity::Links(_) | Identity::Library(_) | Identity::Kernel(_) => None,
@@ -129,9 +126,8 @@ impl StoredModels {
             let version = &key.conditions.isochron;
             Some(runs.filter(move |run| run.key.conditions.isochron == *version))
         });
-        let of_all: Vec<Vec<&StoredRun>> = of_all
-            .map(|runs| runs.map(Iterator::collect))
-            .collect::<Option<_>>()?;
+        let of_all: Vec<Vec<&StoredRun>> =
+            of_all.map(|runs| runs.map(Iterator::collect)).collect::<Option<_>>()?;
         let times = of_all.first()?.iter().find_map(|first| {
             of_all
                 .iter()
@@ -158,10 +154,7 @@ impl StoredModels {
             let Identity::Library(known) = identity else {
                 return None;
             };
-            let same = LibrarySource {
-                libraries: known.libraries.clone(),
-                ..source.clone()
-            };
+            let same = LibrarySource { libraries: known.libraries.clone(), ..source.clone() };
             let is_other = same.make_key(&known.library).identity == *identity
                 && known.libraries != source.libraries;
             let at_s = runs.iter().map(|rated| rated.run.at_s).max()?;
@@ -191,17 +184,13 @@ impl StoredModels {
         let is_rugged = matches!(key.identity, Identity::Kernel(_));
         let same = if is_rugged { 1.0 } else { SAME };
         let mut times = combine(&counting, now_s, same);
-        let others = groups
-            .iter()
-            .filter(|(conditions, _)| conditions != nearest && !is_rugged);
+        let others = groups.iter().filter(|(conditions, _)| conditions != nearest && !is_rugged);
         for (_, runs) in others {
             let other = combine(&drop_outdated(runs).0, now_s, same);
             overlay(&mut times, &other);
         }
         if !changed.is_empty() {
-            times
-                .iter_mut()
-                .for_each(|time| time.variance += OTHER_CONDITIONS.powi(2));
+            times.iter_mut().for_each(|time| time.variance += OTHER_CONDITIONS.powi(2));
         }
         let latest_s = counting.iter().map(|rated| rated.run.at_s).max();
         let told = if is_rugged { times } else { thin(&times) };
@@ -275,10 +264,7 @@ mod tests {
             assert_eq!(models.find(&other, NOW_S), None, "{field}");
         }
         for (field, conditions) in vary(&key().conditions) {
-            let other = StoreKey {
-                conditions,
-                ..key()
-            };
+            let other = StoreKey { conditions, ..key() };
             let known = models.find(&other, NOW_S).unwrap();
             assert_eq!(known.changed, [field]);
             assert!(known.points[0].ci_s > 0.3 * known.points[0].t_s);
@@ -304,25 +290,15 @@ mod tests {
         assert!(broken.stale.is_none());
         for (later, factor) in [(0.7, "1.40"), (0.35, "0.70")] {
             let three = find(runs_of(&[0.5, 0.51, 0.5, later, later, later]));
-            assert!(
-                close(three.points[0].t_s, later) && three.runs == 3,
-                "{three:?}"
-            );
+            assert!(close(three.points[0].t_s, later) && three.runs == 3, "{three:?}");
             assert_eq!(three.new_mark(), three.stale.as_deref());
             let next = find(runs_of(&[0.5, 0.51, 0.5, later, later, later, later]));
             assert!(next.stale.is_some() && next.new_mark().is_none());
             let reason = three.stale.unwrap();
-            assert!(
-                reason.contains(factor) && reason.contains("3 before"),
-                "{reason}"
-            );
+            assert!(reason.contains(factor) && reason.contains("3 before"), "{reason}");
         }
         // Runs that differ among themselves contradict less.
-        assert!(
-            find(runs_of(&[0.6, 0.4, 0.5, 0.6, 0.6, 0.6]))
-                .stale
-                .is_none()
-        );
+        assert!(find(runs_of(&[0.6, 0.4, 0.5, 0.6, 0.6, 0.6])).stale.is_none());
     }
 
     #[test]
@@ -369,10 +345,7 @@ mod tests {
         let mut key = key();
         key.conditions.host = "c".to_owned();
         let known = StoredModels::merge([own, other]).find(&key, NOW_S).unwrap();
-        assert_eq!(
-            (known.points.len(), known.changed),
-            (2, vec!["host".to_owned()])
-        );
+        assert_eq!((known.points.len(), known.changed), (2, vec!["host".to_owned()]));
     }
 
     /// Returns the runs of a job that timed each library of this source.
@@ -409,25 +382,16 @@ mod tests {
         let partly = [&first[1..], &later].concat();
         let models = StoredModels::merge(partly);
         assert_eq!(models.find_library(&source), Some("OpenBLAS 0.3.21 (x.so)"));
-        assert_eq!(
-            StoredModels::merge(first[1..].to_vec()).find_library(&source),
-            None
-        );
+        assert_eq!(StoredModels::merge(first[1..].to_vec()).find_library(&source), None);
         let mut older = first;
-        older
-            .iter_mut()
-            .for_each(|run| run.key.conditions.isochron = "0.0.1".to_owned());
+        older.iter_mut().for_each(|run| run.key.conditions.isochron = "0.0.1".to_owned());
         assert_eq!(StoredModels::merge(older).find_library(&source), None);
     }
 
     #[test]
     fn hopeless_sizes_are_bounds_until_they_are_measured() {
         let mut run = stored("a", 1, &[(100, &[0.5])]);
-        run.samples.push(Series {
-            units: 1000,
-            seconds: vec![60.0],
-            at_least: true,
-        });
+        run.samples.push(Series { units: 1000, seconds: vec![60.0], at_least: true });
         let known = find(vec![run.clone()]);
         assert!(known.points[1].reps == 0 && close(known.points[1].t_s, 60.0));
         let known = find(vec![run, stored("b", 2, &[(1010, &[90.0])])]);
@@ -454,19 +418,12 @@ mod tests {
             seconds: vec![1.0 + (units % 2) as f64],
             at_least: false,
         });
-        let own = StoredRun {
-            key: key.clone(),
-            samples: rugged.collect(),
-            ..stored("a", 1, &[])
-        };
+        let own = StoredRun { key: key.clone(), samples: rugged.collect(), ..stored("a", 1, &[]) };
         let mut other = own.clone();
         other.writer = "b".to_owned();
         other.key.conditions.host = "b".to_owned();
         other.samples[0].units = 5000;
-        let points = StoredModels::merge([own, other])
-            .find(&key, NOW_S)
-            .unwrap()
-            .points;
+        let points = StoredModels::merge([own, other]).find(&key, NOW_S).unwrap().points;
         assert!(points.iter().map(|point| point.d).eq(sizes));
         for point in points {
             assert!(close(point.t_s, 1.0 + (point.d % 2) as f64), "{point:?}");

@@ -80,22 +80,13 @@ impl StorePlaces {
     fn from_list(list: &OsStr) -> Option<Self> {
         let mut paths = std::env::split_paths(list).filter(|path| !path.as_os_str().is_empty());
         let user = paths.next()?;
-        Some(Self {
-            user,
-            sites: paths.collect(),
-        })
+        Some(Self { user, sites: paths.collect() })
     }
 
     fn from_xdg(folders: &xdg::BaseDirectories) -> Option<Self> {
         let user = folders.get_data_home()?.join(MODELS);
-        let sites = folders
-            .get_data_dirs()
-            .into_iter()
-            .map(|folder| folder.join(MODELS));
-        Some(Self {
-            user,
-            sites: sites.collect(),
-        })
+        let sites = folders.get_data_dirs().into_iter().map(|folder| folder.join(MODELS));
+        Some(Self { user, sites: sites.collect() })
     }
 }
 
@@ -108,12 +99,7 @@ mod tests {
         let found = StorePlaces::from_list(OsStr::new("/a:/b:/c")).unwrap();
         assert_eq!(found.user, PathBuf::from("/a"));
         assert_eq!(found.sites, [PathBuf::from("/b"), PathBuf::from("/c")]);
-        assert!(
-            StorePlaces::from_list(OsStr::new("/a"))
-                .unwrap()
-                .sites
-                .is_empty()
-        );
+        assert!(StorePlaces::from_list(OsStr::new("/a")).unwrap().sites.is_empty());
         assert_eq!(StorePlaces::from_list(OsStr::new("")), None);
     }
 
@@ -122,12 +108,7 @@ mod tests {
         let found = StorePlaces::from_xdg(&xdg::BaseDirectories::with_prefix(FOLDER));
         if let Some(found) = found {
             assert!(found.user.ends_with("isochron/models"));
-            assert!(
-                found
-                    .sites
-                    .iter()
-                    .all(|site| site.ends_with("isochron/models"))
-            );
+            assert!(found.sites.iter().all(|site| site.ends_with("isochron/models")));
         }
     }
 
@@ -136,11 +117,6 @@ mod tests {
         for mode in [StoreMode::None, StoreMode::Read, StoreMode::ReadWrite] {
             assert_eq!(mode.to_string().parse(), Ok(mode));
         }
-        assert!(
-            "write"
-                .parse::<StoreMode>()
-                .unwrap_err()
-                .contains("read-write")
-        );
+        assert!("write".parse::<StoreMode>().unwrap_err().contains("read-write"));
     }
 }

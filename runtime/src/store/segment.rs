@@ -130,19 +130,13 @@ pub enum SegmentError {
 
 /// Formats runs as a segment.
 pub fn format_segment(runs: &[StoredRun]) -> serde_json::Result<String> {
-    let header = SegmentLine::Header(SegmentHeader {
-        format: FORMAT.to_owned(),
-        version: VERSION,
-    });
+    let header = SegmentLine::Header(SegmentHeader { format: FORMAT.to_owned(), version: VERSION });
     let mut text = String::new();
     for line in iter::once(header).chain(runs.iter().map(SegmentLine::Run)) {
         text += &serde_json::to_string(&line)?;
         text.push('\n');
     }
-    let trailer = SegmentLine::Trailer(SegmentTrailer {
-        runs: runs.len(),
-        crc32: checksum(&text),
-    });
+    let trailer = SegmentLine::Trailer(SegmentTrailer { runs: runs.len(), crc32: checksum(&text) });
     Ok(text + &serde_json::to_string(&trailer)? + "\n")
 }
 
@@ -160,13 +154,8 @@ pub fn parse_segment(bytes: &[u8]) -> Result<Vec<StoredRun>, SegmentError> {
     if header.version > VERSION {
         return Err(SegmentError::Newer(header.version));
     }
-    let whole = text
-        .strip_suffix('\n')
-        .ok_or_else(|| corrupt("its end is missing"))?;
-    let last = whole
-        .rfind('\n')
-        .ok_or_else(|| corrupt("its end is missing"))?
-        + 1;
+    let whole = text.strip_suffix('\n').ok_or_else(|| corrupt("its end is missing"))?;
+    let last = whole.rfind('\n').ok_or_else(|| corrupt("its end is missing"))? + 1;
     let trailer: SegmentTrailer =
         serde_json::from_str(&whole[last..]).map_err(|_| corrupt("its end is missing"))?;
     if checksum(&text[..last]) != trailer.crc32 {
@@ -179,18 +168,12 @@ pub fn parse_segment(bytes: &[u8]) -> Result<Vec<StoredRun>, SegmentError> {
             read_with_block(line).map_err(corrupt)
         }
     });
-    let runs = runs
-        .map(|run| run.and_then(check_run))
-        .collect::<Result<Vec<StoredRun>, _>>()?;
+    let runs = runs.map(|run| run.and_then(check_run)).collect::<Result<Vec<StoredRun>, _>>()?;
     if runs.len() != trailer.runs {
         let (found, told) = (runs.len(), trailer.runs);
         return Err(corrupt(format!("{found} runs, not {told}")));
     }
-    Ok(if header.version > WITH_BLOCKS {
-        runs
-    } else {
-        join_blocks(runs)
-    })
+    Ok(if header.version > WITH_BLOCKS { runs } else { join_blocks(runs) })
 }
 
 /// Reads a run, without the block size of the problem in the key of a device.
@@ -213,10 +196,9 @@ fn join_blocks(runs: Vec<StoredRun>) -> Vec<StoredRun> {
     for run in runs {
         let mut others = joined.iter_mut();
         match others.find(|other| (&other.writer, &other.key) == (&run.writer, &run.key)) {
-            Some(other) => run
-                .samples
-                .into_iter()
-                .for_each(|sample| add_series(&mut other.samples, sample)),
+            Some(other) => {
+                run.samples.into_iter().for_each(|sample| add_series(&mut other.samples, sample))
+            }
             None => joined.push(run),
         }
     }
@@ -228,11 +210,7 @@ fn check_run(run: StoredRun) -> Result<StoredRun, SegmentError> {
         let times = &sample.seconds;
         sample.units > 0 && !times.is_empty() && times.iter().all(|t_s| TIMES_S.contains(t_s))
     });
-    if is_usable {
-        Ok(run)
-    } else {
-        Err(corrupt("a time that no model can use"))
-    }
+    if is_usable { Ok(run) } else { Err(corrupt("a time that no model can use")) }
 }
 
 fn corrupt(reason: impl ToString) -> SegmentError {
@@ -266,11 +244,7 @@ pub(super) mod tests {
     }
 
     fn make_sample(units: u64, seconds: f64) -> Series {
-        Series {
-            units,
-            seconds: vec![seconds],
-            at_least: false,
-        }
+        Series { units, seconds: vec![seconds], at_least: false }
     }
 
     #[test]
@@ -318,11 +292,7 @@ pub(super) mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let bound = Series {
-            units: 7,
-            seconds: vec![0.1 + 0.2],
-            at_least: true,
-        };
+        let bound = Series { units: 7, seconds: vec![0.1 + 0.2], at_least: true };
         let mut run = stored("w", 3, &[(1, &[1e-9, 2.0])]);
         run.samples.push(bound);
         for runs in [vec![], vec![run.clone()], vec![run.clone(), run]] {
@@ -334,10 +304,8 @@ pub(super) mod tests {
     #[test]
     fn segments_of_older_versions_are_read() {
         let run = stored("w", 3, &[(1, &[0.1 + 0.2, 2.0])]);
-        let of_kernel = StoredRun {
-            key: KernelSource::make_keys(&[make_source()]).remove(0),
-            ..run.clone()
-        };
+        let of_kernel =
+            StoredRun { key: KernelSource::make_keys(&[make_source()]).remove(0), ..run.clone() };
         for version in 1..VERSION {
             for run in [&run, &of_kernel] {
                 let text = make_old(run, version);
@@ -370,10 +338,7 @@ pub(super) mod tests {
 
     #[test]
     fn no_truncated_or_changed_segment_is_read() {
-        let runs = [
-            stored("w", 3, &[(1, &[1.5, 2.0])]),
-            stored("w", 3, &[(9, &[3.0])]),
-        ];
+        let runs = [stored("w", 3, &[(1, &[1.5, 2.0])]), stored("w", 3, &[(9, &[3.0])])];
         let text = format_segment(&runs).unwrap().into_bytes();
         for len in 0..text.len() {
             let read = parse_segment(&text[..len]);
@@ -393,14 +358,7 @@ pub(super) mod tests {
     fn a_newer_version_is_told_from_a_broken_one() {
         let text = r#"{"format":"isochron-models","version":5,"other":0}"#;
         assert_eq!(parse_segment(text.as_bytes()), Err(SegmentError::Newer(5)));
-        for broken in [
-            "",
-            "\n",
-            "{}",
-            "[1]\n",
-            "x",
-            "{\"format\":\"other\",\"version\":9}\n",
-        ] {
+        for broken in ["", "\n", "{}", "[1]\n", "x", "{\"format\":\"other\",\"version\":9}\n"] {
             let read = parse_segment(broken.as_bytes());
             assert_eq!(read, Err(SegmentError::Foreign), "{broken}");
         }

@@ -68,13 +68,7 @@ impl<T: Scalar> Exact<T> {
             let x = draw_vector(seed, c.spread().cols());
             add_product(&mut expected, residue(beta), &Operand::from(c), &x);
         }
-        Ok(Self {
-            seed,
-            scalars,
-            largest: c_max,
-            expected,
-            cols: c.spread().cols(),
-        })
+        Ok(Self { seed, scalars, largest: c_max, expected, cols: c.spread().cols() })
     }
 
     /// Adds A and B, or a part of k of them. With `alpha = 0` they are not read.
@@ -164,10 +158,7 @@ fn check_limit<T: Scalar>(sum: f64) -> Result<(), Error> {
 
 fn describe_excess<T: Scalar>() -> String {
     let power = exact_limit::<T>().log2();
-    format!(
-        "beyond the whole numbers that {} holds (2^{power})",
-        T::TYPE
-    )
+    format!("beyond the whole numbers that {} holds (2^{power})", T::TYPE)
 }
 
 /// Returns the magnitude of a whole number: the sum of the magnitudes of its two parts.
@@ -189,11 +180,7 @@ fn check_whole<T: Scalar>(name: &'static str, element: T) -> Result<f64, Error> 
         (false, true) => re.to_string(),
         (false, false) => format!("{re:e}"),
     };
-    Err(Error::Parameter {
-        name,
-        value,
-        reason,
-    })
+    Err(Error::Parameter { name, value, reason })
 }
 
 /// Returns the largest magnitude in this rank's part.
@@ -204,9 +191,7 @@ fn largest_magnitude<T: Scalar>(
     matrix
         .columns()
         .flatten()
-        .try_fold(0.0, |max: f64, &element| {
-            check_whole(name, element).map(|size| max.max(size))
-        })
+        .try_fold(0.0, |max: f64, &element| check_whole(name, element).map(|size| max.max(size)))
 }
 
 /// A whole complex number modulo p, as its two parts.
@@ -218,18 +203,12 @@ struct Residue {
 
 impl Residue {
     fn plus(self, other: Self) -> Self {
-        Self {
-            re: add(self.re, other.re),
-            im: add(self.im, other.im),
-        }
+        Self { re: add(self.re, other.re), im: add(self.im, other.im) }
     }
 
     fn times(self, other: Self) -> Self {
         Self {
-            re: add(
-                multiply(self.re, other.re),
-                PRIME - multiply(self.im, other.im),
-            ),
+            re: add(multiply(self.re, other.re), PRIME - multiply(self.im, other.im)),
             im: add(multiply(self.re, other.im), multiply(self.im, other.re)),
         }
     }
@@ -238,20 +217,14 @@ impl Residue {
 /// Draws a vector of uniform pairs, up to a bias of one part in 2⁶¹ from the division.
 fn draw_vector(seed: u64, len: usize) -> Vec<Residue> {
     (0..len)
-        .map(|i| Residue {
-            re: hash(seed, i, 3) % PRIME,
-            im: hash(seed, i, 4) % PRIME,
-        })
+        .map(|i| Residue { re: hash(seed, i, 3) % PRIME, im: hash(seed, i, 4) % PRIME })
         .collect()
 }
 
 /// Takes a whole number modulo p.
 fn residue<T: Scalar>(element: T) -> Residue {
     let Complex64 { re, im } = element.value();
-    Residue {
-        re: real_residue(re),
-        im: real_residue(im),
-    }
+    Residue { re: real_residue(re), im: real_residue(im) }
 }
 
 fn real_residue(value: f64) -> u64 {

@@ -225,9 +225,7 @@ impl Activity {
             done: DONE.load(Relaxed) + operations.done,
             step_s: STEP_US.load(Relaxed) as f64 / 1e6,
             work_s: WORK_US.load(Relaxed) as f64 / 1e6,
-            call_s: operations
-                .may_take_s
-                .max(CALL_US.load(Relaxed) as f64 / 1e6),
+            call_s: operations.may_take_s.max(CALL_US.load(Relaxed) as f64 / 1e6),
         }
     }
 }

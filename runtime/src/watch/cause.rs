@@ -43,10 +43,7 @@ impl Cause {
         let names = name_ranks(&self.ranks, seen).unwrap_or_default();
         let seconds = self.stands_s;
         let either = |one, many| if self.ranks.len() == 1 { one } else { many };
-        let activity = seen[rank]
-            .sign
-            .map(|sign| sign.describe())
-            .unwrap_or_default();
+        let activity = seen[rank].sign.map(|sign| sign.describe()).unwrap_or_default();
         match self.kind {
             Kind::Silent => {
                 let (have, was) = either(("has", "it was"), ("have", "they were"));
@@ -90,11 +87,7 @@ impl Cause {
         if !sign.is_busy {
             details.push("it uses no processor".to_owned());
         }
-        if details.is_empty() {
-            String::new()
-        } else {
-            format!(" ({})", details.join("; "))
-        }
+        if details.is_empty() { String::new() } else { format!(" ({})", details.join("; ")) }
     }
 
     /// Describes the end of the standstill.

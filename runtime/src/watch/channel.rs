@@ -222,12 +222,7 @@ impl Channel {
 
     fn send(&mut self, sign: &Sign, ends_job: bool, to: SocketAddr) {
         self.counter += 1;
-        let word = Word {
-            rank: self.me as u32,
-            counter: self.counter,
-            sign: *sign,
-            ends_job,
-        };
+        let word = Word { rank: self.me as u32, counter: self.counter, sign: *sign, ends_job };
         let to = match to.ip() {
             IpAddr::V4(address) if self.is_v6 => {
                 SocketAddr::new(address.to_ipv6_mapped().into(), to.port())
@@ -249,11 +244,7 @@ fn read_secret() -> io::Result<[u8; SECRET_BYTES]> {
 /// Lists the addresses of a rank that another one can reach: those of its own host on that host only.
 fn list_reachable(of: &Peer, from: &Peer) -> Vec<SocketAddr> {
     let is_same = of.host == from.host;
-    of.addresses
-        .iter()
-        .copied()
-        .filter(|address| is_same || !address.ip().is_loopback())
-        .collect()
+    of.addresses.iter().copied().filter(|address| is_same || !address.ip().is_loopback()).collect()
 }
 
 /// Lists the addresses of this host, as far as the system tells.
@@ -283,9 +274,7 @@ fn parse_v4(text: &str) -> Vec<IpAddr> {
 
 /// Reads the addresses that are valid beyond their link.
 fn parse_v6(text: &str) -> Vec<IpAddr> {
-    let fields = text
-        .lines()
-        .map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let fields = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     fields
         .filter(|fields| fields.get(3) == Some(&"00"))
         .filter_map(|fields| u128::from_str_radix(fields[0], 16).ok())
@@ -337,12 +326,7 @@ mod tests {
         let stranger = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let send = |bytes: &[u8]| stranger.send_to(bytes, address).unwrap();
         for counter in 1..=20 {
-            let word = Word {
-                rank: 1,
-                counter,
-                sign,
-                ends_job: false,
-            };
+            let word = Word { rank: 1, counter, sign, ends_job: false };
             let seen = word.encode(&other.secret);
             let is_faster = counter % 3 == 0;
             if is_faster {

@@ -37,10 +37,7 @@ impl Deaths {
             // Older systems have no such descriptors.
             Some((rank, pidfd_open(process, PidfdFlags::empty()).ok()?))
         };
-        Self {
-            living: others.into_iter().filter_map(open).collect(),
-            killed: count_killed(),
-        }
+        Self { living: others.into_iter().filter_map(open).collect(), killed: count_killed() }
     }
 
     /// Lists descriptors that can be read once a rank is dead.

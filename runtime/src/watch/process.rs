@@ -27,11 +27,7 @@ pub fn read_state(process: u32) -> ProcessState {
         return ProcessState::Gone;
     };
     // The name before it may hold brackets.
-    match text
-        .rsplit(") ")
-        .next()
-        .and_then(|rest| rest.chars().next())
-    {
+    match text.rsplit(") ").next().and_then(|rest| rest.chars().next()) {
         Some('T') => ProcessState::Stopped,
         Some('t') => ProcessState::Traced,
         Some('Z' | 'X') => ProcessState::Gone,
@@ -41,10 +37,7 @@ pub fn read_state(process: u32) -> ProcessState {
 
 /// Returns the identity of the numbers that processes have here: containers of one host may have numbers of their own.
 pub fn read_numbering() -> String {
-    fs::read_link("/proc/self/ns/pid")
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned()
+    fs::read_link("/proc/self/ns/pid").unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// Measures the work of this process so far.
@@ -57,11 +50,7 @@ pub fn measure_work() -> ProcessWork {
         counts.filter(|(name, _)| !name.starts_with("sys") && !name.starts_with("cancelled"));
     let bytes = counts.filter_map(|(_, value)| value.parse::<u64>().ok());
     ProcessWork {
-        cpu_s: own_s
-            + list_children(std::process::id())
-                .into_iter()
-                .map(read_cpu_s)
-                .sum::<f64>(),
+        cpu_s: own_s + list_children(std::process::id()).into_iter().map(read_cpu_s).sum::<f64>(),
         file_bytes: bytes.sum(),
         network_bytes: count_network_bytes(),
     }
@@ -72,11 +61,7 @@ fn read_cpu_s(process: u32) -> f64 {
     let text = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let rest = text.rsplit(") ").next().unwrap_or_default();
     // The 14th and 15th field, of which two lie before the rest.
-    rest.split(' ')
-        .skip(11)
-        .take(2)
-        .filter_map(|field| field.parse::<f64>().ok())
-        .sum::<f64>()
+    rest.split(' ').skip(11).take(2).filter_map(|field| field.parse::<f64>().ok()).sum::<f64>()
         / rustix::param::clock_ticks_per_second() as f64
 }
 
@@ -103,10 +88,8 @@ fn count_network_bytes() -> u64 {
     cards
         .filter(|(name, _)| name.trim() != "lo")
         .flat_map(|(_, numbers)| {
-            let numbers: Vec<u64> = numbers
-                .split_whitespace()
-                .filter_map(|n| n.parse().ok())
-                .collect();
+            let numbers: Vec<u64> =
+                numbers.split_whitespace().filter_map(|n| n.parse().ok()).collect();
             // Received and sent.
             [numbers.first().copied(), numbers.get(8).copied()]
         })
@@ -125,9 +108,7 @@ pub struct Sibling {
 pub fn list_siblings() -> Vec<Sibling> {
     let me = std::process::id();
     let program = fs::read_link("/proc/self/exe").ok();
-    let others = list_children(parent_id())
-        .into_iter()
-        .filter(|&process| process != me);
+    let others = list_children(parent_id()).into_iter().filter(|&process| process != me);
     others
         .filter(|process| {
             let its = fs::read_link(format!("/proc/{process}/exe")).ok();
@@ -135,10 +116,7 @@ pub fn list_siblings() -> Vec<Sibling> {
         })
         .filter_map(|process| {
             let rank = read_launched_rank(process)?;
-            Some(Sibling {
-                rank,
-                state: read_state(process),
-            })
+            Some(Sibling { rank, state: read_state(process) })
         })
         .collect()
 }

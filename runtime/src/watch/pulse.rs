@@ -69,10 +69,7 @@ pub struct Pulse {
 impl Pulse {
     /// Makes the pulse of a rank that is named after `limit_s` without progress.
     pub fn new(limit_s: f64) -> Self {
-        Self {
-            limit_s,
-            ..Self::default()
-        }
+        Self { limit_s, ..Self::default() }
     }
 
     /// Takes in what this rank does `elapsed_s` after the last look. `measure` looks at the work of the process.
@@ -122,15 +119,10 @@ impl Pulse {
     fn describe(&self) -> Sign {
         let Activity { phase, step, .. } = self.now;
         let done = step.saturating_sub(self.first_step);
-        let mean_s = if done > 0 {
-            (self.phase_s - self.quiet_s).max(0.0) / f64::from(done)
-        } else {
-            0.0
-        };
+        let mean_s =
+            if done > 0 { (self.phase_s - self.quiet_s).max(0.0) / f64::from(done) } else { 0.0 };
         let expected_s = STEPS_LATE * self.now.step_s.max(mean_s);
-        let known_s = expected_s
-            .max(TIMES_LATE * self.longest_s)
-            .max(self.now.call_s);
+        let known_s = expected_s.max(TIMES_LATE * self.longest_s).max(self.now.call_s);
         let patience_s = match phase {
             RankPhase::Print => f64::INFINITY,
             RankPhase::Devices | RankPhase::Work if self.is_busy => known_s.max(BUSY_S),
@@ -168,20 +160,11 @@ mod tests {
     use super::*;
 
     fn work(cpu_s: f64) -> ProcessWork {
-        ProcessWork {
-            cpu_s,
-            ..ProcessWork::default()
-        }
+        ProcessWork { cpu_s, ..ProcessWork::default() }
     }
 
     fn computing(phase: RankPhase, step: u32) -> Activity {
-        Activity {
-            phase,
-            step,
-            steps: 100,
-            done: u64::from(step),
-            ..Activity::default()
-        }
+        Activity { phase, step, steps: 100, done: u64::from(step), ..Activity::default() }
     }
 
     /// Beats for some seconds while a process uses `cores`, and returns the last sign.
@@ -221,11 +204,7 @@ mod tests {
                 let mut pulse = Pulse::new(QUIET_S);
                 let sign = beat_for(&mut pulse, 30, computing(phase, 0), cores);
                 let is_foreign = matches!(phase, RankPhase::Devices | RankPhase::Work);
-                let patience_s = if is_foreign && cores > 0.0 {
-                    BUSY_S
-                } else {
-                    QUIET_S
-                };
+                let patience_s = if is_foreign && cores > 0.0 { BUSY_S } else { QUIET_S };
                 assert_eq!(sign.patience_s, patience_s, "{phase:?} {cores}");
                 let is_endless = phase == RankPhase::Work && cores > 0.0;
                 assert_eq!(sign.bound_s.is_infinite(), is_endless, "{phase:?} {cores}");
@@ -270,12 +249,7 @@ mod tests {
 
     #[test]
     fn a_printing_rank_is_never_late() {
-        let sign = beat_for(
-            &mut Pulse::new(QUIET_S),
-            1000,
-            computing(RankPhase::Print, 0),
-            0.0,
-        );
+        let sign = beat_for(&mut Pulse::new(QUIET_S), 1000, computing(RankPhase::Print, 0), 0.0);
         assert_eq!(sign.patience_s, f64::INFINITY);
     }
 }

@@ -65,14 +65,8 @@ impl Word {
     /// Returns the datagram of a job with this secret.
     pub fn encode(&self, secret: &SipHasher24) -> [u8; WORD_BYTES] {
         let sign = &self.sign;
-        let flags = [
-            sign.waits,
-            sign.sends,
-            sign.is_busy,
-            sign.is_traced,
-            sign.has_ended,
-            self.ends_job,
-        ];
+        let flags =
+            [sign.waits, sign.sends, sign.is_busy, sign.is_traced, sign.has_ended, self.ends_job];
         let flags = flags.iter().rev();
         let flags = flags.fold(0, |all, &flag| all << 1 | u32::from(flag));
         let numbers = [
@@ -121,12 +115,7 @@ impl Word {
             bound_s: f64::from_bits(bound),
             step_s: f64::from_bits(mean),
         };
-        Some(Self {
-            rank,
-            counter,
-            sign,
-            ends_job,
-        })
+        Some(Self { rank, counter, sign, ends_job })
     }
 }
 

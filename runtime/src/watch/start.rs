@@ -23,12 +23,7 @@ pub struct StartJudge {
 impl StartJudge {
     /// Makes the judge of a rank as its launcher numbers it.
     pub fn new(rank: usize, host: String, timeout_s: f64) -> Self {
-        Self {
-            rank,
-            host,
-            timeout_s,
-            next_s: limit_quiet(timeout_s),
-        }
+        Self { rank, host, timeout_s, next_s: limit_quiet(timeout_s) }
     }
 
     /// Returns what this rank says about its wait. `list` lists the other ranks of its host.
@@ -39,16 +34,10 @@ impl StartJudge {
         self.next_s = 2.0 * sign.quiet_s;
         let siblings = list();
         let held = [ProcessState::Stopped, ProcessState::Traced];
-        let stopped: Vec<&Sibling> = siblings
-            .iter()
-            .filter(|it| held.contains(&it.state))
-            .collect();
+        let stopped: Vec<&Sibling> =
+            siblings.iter().filter(|it| held.contains(&it.state)).collect();
         let traced = stopped.iter().any(|it| it.state == ProcessState::Traced);
-        let timeout_s = if traced || sign.is_traced {
-            f64::INFINITY
-        } else {
-            self.timeout_s
-        };
+        let timeout_s = if traced || sign.is_traced { f64::INFINITY } else { self.timeout_s };
         self.next_s = self.next_s.min(self.timeout_s.max(sign.quiet_s + 1.0));
         let is_first = siblings
             .iter()
@@ -90,18 +79,11 @@ mod tests {
     use super::*;
 
     fn waiting(quiet_s: f64) -> Sign {
-        Sign {
-            waits: true,
-            quiet_s,
-            ..Sign::default()
-        }
+        Sign { waits: true, quiet_s, ..Sign::default() }
     }
 
     fn siblings(states: &[(usize, ProcessState)]) -> Vec<Sibling> {
-        states
-            .iter()
-            .map(|&(rank, state)| Sibling { rank, state })
-            .collect()
+        states.iter().map(|&(rank, state)| Sibling { rank, state }).collect()
     }
 
     #[test]
@@ -114,19 +96,12 @@ mod tests {
         let Some(Said::Line(line)) = said else {
             panic!("{said:?}");
         };
-        assert!(
-            line.starts_with("rank 0 on a has not joined the others for "),
-            "{line}"
-        );
+        assert!(line.starts_with("rank 0 on a has not joined the others for "), "{line}");
         let said = second.judge(&waiting(10.5), || siblings(&[(0, Stopped), (1, Unknown)]));
         assert_eq!(said, None);
         // It is said again after twice the time.
         assert_eq!(first.judge(&waiting(20.0), || unreachable!()), None);
-        assert!(
-            first
-                .judge(&waiting(21.0), || siblings(&[(0, Stopped)]))
-                .is_some()
-        );
+        assert!(first.judge(&waiting(21.0), || siblings(&[(0, Stopped)])).is_some());
     }
 
     #[test]
@@ -151,15 +126,9 @@ mod tests {
         let others = || siblings(&[(2, ProcessState::Stopped), (0, ProcessState::Unknown)]);
         let mut other = StartJudge::new(1, "a".to_owned(), 5.0);
         assert_eq!(other.judge(&waiting(5.0), others), None);
-        assert_eq!(
-            other.judge(&waiting(7.1), others),
-            Some(Said::End(String::new()))
-        );
+        assert_eq!(other.judge(&waiting(7.1), others), Some(Said::End(String::new())));
         let traced = || siblings(&[(1, ProcessState::Traced)]);
         let mut head = StartJudge::new(0, "a".to_owned(), 5.0);
-        assert!(matches!(
-            head.judge(&waiting(90.0), traced),
-            Some(Said::Line(_))
-        ));
+        assert!(matches!(head.judge(&waiting(90.0), traced), Some(Said::Line(_))));
     }
 }

@@ -78,10 +78,7 @@ impl RankWatch {
     /// job without watch is better than none.
     pub fn start(settings: WatchSettings) -> Option<Self> {
         let waker = make_waker()?;
-        let shared = Arc::new(Shared {
-            is_over: AtomicBool::new(false),
-            joined: Mutex::default(),
-        });
+        let shared = Arc::new(Shared { is_over: AtomicBool::new(false), joined: Mutex::default() });
         let host = LocalComm::new().host().to_owned();
         let watcher = Watcher {
             waker,
@@ -97,11 +94,7 @@ impl RankWatch {
             .stack_size(STACK_BYTES)
             .spawn(|| watcher.run())
             .ok()?;
-        Some(Self {
-            shared,
-            settings,
-            thread: Some(thread),
-        })
+        Some(Self { shared, settings, thread: Some(thread) })
     }
 
     /// Joins the watches of all ranks. If a rank has no watch, the watch over all ends, and the head rank says so.
@@ -140,10 +133,7 @@ impl RankWatch {
         };
         if let Some(channel) = &mut channel {
             // The first sign comes from here: a rank may stop before its watcher has looked.
-            channel.send_once(
-                &Pulse::default().beat(0.0, Activity::read(), measure_work),
-                false,
-            );
+            channel.send_once(&Pulse::default().beat(0.0, Activity::read(), measure_work), false);
         }
         let ranks = Ranks {
             me,
@@ -193,11 +183,7 @@ impl Watcher {
         loop {
             let now = clock_gettime(ClockId::ThreadCPUTime);
             let now = Duration::try_from(now).unwrap_or(used);
-            rest(
-                self.waker,
-                &self.shared.is_over,
-                REST * now.saturating_sub(used),
-            );
+            rest(self.waker, &self.shared.is_over, REST * now.saturating_sub(used));
             used = now;
             // The rest may have taken the waker's event.
             if !self.shared.is_over.load(Ordering::Relaxed) {
@@ -222,11 +208,7 @@ impl Watcher {
     /// Returns the pause between the last look and the next one: a new phase is told sooner.
     fn pause(&self) -> Duration {
         let told = self.sign.map(|sign| sign.phase);
-        if told == Some(Activity::read().phase) {
-            PAUSE
-        } else {
-            SHORT_PAUSE
-        }
+        if told == Some(Activity::read().phase) { PAUSE } else { SHORT_PAUSE }
     }
 
     /// Sleeps until this time is over, a datagram comes, a rank of this host dies or this one wakes the watcher.
@@ -295,9 +277,7 @@ impl Watcher {
         }
         ranks.judge.hear(ranks.me, sign);
         let (peers, me) = (&ranks.peers, ranks.me);
-        let said = ranks
-            .judge
-            .advance(elapsed_s, &mut |rank| look_at(peers, me, rank));
+        let said = ranks.judge.advance(elapsed_s, &mut |rank| look_at(peers, me, rank));
         said.into_iter().for_each(|said| self.say(said));
     }
 
@@ -321,10 +301,8 @@ impl Watcher {
     fn take_leave(&mut self) {
         let channel = self.ranks.as_mut().and_then(|ranks| ranks.channel.as_mut());
         if let Some(channel) = channel {
-            let ended = Sign {
-                has_ended: true,
-                ..self.pulse.beat(0.0, Activity::read(), measure_work)
-            };
+            let ended =
+                Sign { has_ended: true, ..self.pulse.beat(0.0, Activity::read(), measure_work) };
             channel.send_once(&ended, false);
         }
     }
@@ -334,9 +312,7 @@ impl Watcher {
 fn rest(waker: BorrowedFd<'_>, is_over: &AtomicBool, time: Duration) {
     let start = Instant::now();
     while !is_over.load(Ordering::Relaxed)
-        && let Some(left) = time
-            .checked_sub(start.elapsed())
-            .filter(|left| !left.is_zero())
+        && let Some(left) = time.checked_sub(start.elapsed()).filter(|left| !left.is_zero())
     {
         let mut waker = [PollFd::from_borrowed_fd(waker, PollFlags::IN)];
         let _ = poll(&mut waker, Timespec::try_from(left).ok().as_ref());
@@ -347,9 +323,7 @@ fn rest(waker: BorrowedFd<'_>, is_over: &AtomicBool, time: Duration) {
 /// Ends this process after a pause, in which its incomplete files are removed, with a line if a launcher has not ended it by then.
 fn end_process(settings: WatchSettings, pause: Duration, line: &str) {
     // Another thread removes them: their file system may be the cause of the standstill.
-    let _ = std::thread::Builder::new()
-        .stack_size(STACK_BYTES)
-        .spawn(remove_partial_files);
+    let _ = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(remove_partial_files);
     std::thread::sleep(pause);
     if !line.is_empty() {
         (settings.say)(line);
@@ -360,11 +334,7 @@ fn end_process(settings: WatchSettings, pause: Duration, line: &str) {
 /// Looks at the process of a rank, if it is one of this host.
 fn look_at(peers: &[Peer], me: usize, rank: usize) -> ProcessState {
     let (own, other) = (&peers[me], &peers[rank]);
-    if other.has_processes_of(own) {
-        read_state(other.process)
-    } else {
-        ProcessState::Unknown
-    }
+    if other.has_processes_of(own) { read_state(other.process) } else { ProcessState::Unknown }
 }
 
 #[cfg(test)]

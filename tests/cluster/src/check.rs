@@ -70,10 +70,7 @@ struct Amount {
 /// # Errors
 /// [`ClusterError::Program`] if a measurement fails.
 pub fn measure_cluster(cluster: &EmulatedCluster) -> Result<ClusterFigures, ClusterError> {
-    Ok(ClusterFigures {
-        links: measure_links(cluster)?,
-        speeds: measure_speeds(cluster)?,
-    })
+    Ok(ClusterFigures { links: measure_links(cluster)?, speeds: measure_speeds(cluster)? })
 }
 
 /// Measures the link between the first host and each other, one after the other.
@@ -82,11 +79,7 @@ pub fn measure_cluster(cluster: &EmulatedCluster) -> Result<ClusterFigures, Clus
 /// [`ClusterError::Program`] if a measurement fails.
 pub fn measure_links(cluster: &EmulatedCluster) -> Result<Vec<LinkFigures>, ClusterError> {
     let hosts = &cluster.state().hosts;
-    hosts
-        .iter()
-        .skip(1)
-        .map(|other| measure_link(cluster, &hosts[0].name, &other.name))
-        .collect()
+    hosts.iter().skip(1).map(|other| measure_link(cluster, &hosts[0].name, &other.name)).collect()
 }
 
 fn measure_link(
@@ -120,9 +113,7 @@ impl Amount {
     /// Returns about a second of round trips, and the payload that a third of a second carries, within bounds.
     fn for_spec(spec: &Spec) -> Self {
         let round_trip_s = 2.0 * spec.latency.duration().as_secs_f64();
-        let bytes_per_s = spec
-            .bandwidth
-            .map_or(f64::INFINITY, |rate| rate.bits_per_s() / 8.0);
+        let bytes_per_s = spec.bandwidth.map_or(f64::INFINITY, |rate| rate.bits_per_s() / 8.0);
         Self {
             rounds: (1.0 / round_trip_s).clamp(5.0, 1000.0) as u64,
             bytes: (bytes_per_s / 3.0).clamp(65_536.0, f64::from(1 << 26)) as u64,
@@ -252,11 +243,7 @@ pub fn measure_speeds(cluster: &EmulatedCluster) -> Result<Vec<HostSpeed>, Clust
         .zip(children)
         .map(|(host, child)| {
             let [work, cores]: [f64; 2] = read_answer(child)?;
-            Ok(HostSpeed {
-                host: host.name.clone(),
-                cores,
-                relative: work / whole,
-            })
+            Ok(HostSpeed { host: host.name.clone(), cores, relative: work / whole })
         })
         .collect()
 }

@@ -79,11 +79,7 @@ impl EmulatedCluster {
         if !Groups::of_cluster(name)?.has_keeper() {
             return Err(ClusterError::NotUp(name.to_owned()));
         }
-        Ok(Self {
-            program: program.to_owned(),
-            state,
-            keeper: None,
-        })
+        Ok(Self { program: program.to_owned(), state, keeper: None })
     }
 
     fn start(program: &Path, spec: &Spec, tied: bool) -> Result<Self, ClusterError> {
@@ -103,21 +99,14 @@ impl EmulatedCluster {
             command.stdin(Stdio::null());
         }
         // In a separate process group an interrupt at the terminal does not reach it.
-        command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .process_group(0);
+        command.stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
         let mut keeper = command.spawn().during(program.display())?;
         let outcome = match keeper.stdout.take() {
             Some(output) => expect_line("ready", &mut BufReader::new(output)),
             None => expect_line("ready", &mut std::io::empty()),
         };
         match outcome.and_then(|()| ClusterState::read(&spec.name)) {
-            Ok(state) => Ok(Self {
-                program: program.to_owned(),
-                state,
-                keeper: Some(keeper),
-            }),
+            Ok(state) => Ok(Self { program: program.to_owned(), state, keeper: Some(keeper) }),
             Err(error) => {
                 // It removes its remains and ends.
                 let _ = keeper.wait();
@@ -228,12 +217,7 @@ impl EmulatedCluster {
             let numbers: Vec<_> = ranks.iter().map(usize::to_string).collect();
             return Err(ClusterError::value("ranks", numbers.join(","), &reason));
         }
-        let names: Vec<_> = self
-            .state
-            .hosts
-            .iter()
-            .map(|host| host.name.clone())
-            .collect();
+        let names: Vec<_> = self.state.hosts.iter().map(|host| host.name.clone()).collect();
         self.command(&names[0], launcher.command_words(&names, ranks))
     }
 
@@ -241,9 +225,7 @@ impl EmulatedCluster {
     pub fn deal_ranks(&self, total: usize) -> Vec<usize> {
         let n_hosts = self.state.hosts.len();
         let more = total % n_hosts;
-        (0..n_hosts)
-            .map(|idx| total / n_hosts + usize::from(idx < more))
-            .collect()
+        (0..n_hosts).map(|idx| total / n_hosts + usize::from(idx < more)).collect()
     }
 
     /// Kills the process that holds the hosts, as the system may if memory runs out; for tests of the consequences.
@@ -252,15 +234,8 @@ impl EmulatedCluster {
     /// [`ClusterError::NotUp`] if this process has not brought the cluster up.
     pub fn kill_keeper(&mut self) -> Result<(), ClusterError> {
         let name = &self.state.spec.name;
-        let keeper = self
-            .keeper
-            .as_mut()
-            .ok_or_else(|| ClusterError::NotUp(name.clone()))?;
-        keeper
-            .kill()
-            .and_then(|()| keeper.wait())
-            .map(drop)
-            .during("the keeper")
+        let keeper = self.keeper.as_mut().ok_or_else(|| ClusterError::NotUp(name.clone()))?;
+        keeper.kill().and_then(|()| keeper.wait()).map(drop).during("the keeper")
     }
 
     /// Returns the path of the command `isochron-cluster`.
@@ -317,13 +292,8 @@ fn check_machine() -> Result<(), ClusterError> {
     check_root()?;
     for program in ["ip", "tc"] {
         let mut command = Command::new(program);
-        command
-            .arg("-Version")
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        command
-            .status()
-            .map_err(|error| not_started(program, &error))?;
+        command.arg("-Version").stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().map_err(|error| not_started(program, &error))?;
     }
     Ok(())
 }

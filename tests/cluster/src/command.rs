@@ -162,11 +162,7 @@ enum ClusterTask {
     Pong { address: String },
     /// Play ping-pong
     #[command(hide = true)]
-    Ping {
-        address: String,
-        rounds: u64,
-        bytes: u64,
-    },
+    Ping { address: String, rounds: u64, bytes: u64 },
     /// Compute
     #[command(hide = true)]
     Spin,
@@ -206,12 +202,9 @@ fn run_task(task: ClusterTask) -> Result<ExitCode> {
             println!("{}", describe_cluster(&cluster)?);
             Ok(())
         }
-        ClusterTask::Run {
-            ranks,
-            mpi,
-            which,
-            words,
-        } => start_ranks(&which.name(), ranks.as_deref(), mpi, &words),
+        ClusterTask::Run { ranks, mpi, which, words } => {
+            start_ranks(&which.name(), ranks.as_deref(), mpi, &words)
+        }
         ClusterTask::Exec { host, which, words } => enter_host(&which.name(), &host, &words),
         ClusterTask::Quota { host, quota, which } => {
             let quota = quota.parse()?;
@@ -221,16 +214,12 @@ fn run_task(task: ClusterTask) -> Result<ExitCode> {
         ClusterTask::Status => show_status(),
         ClusterTask::Check { json, which } => show_measured(&which.name(), json),
         ClusterTask::Down { all: false, which } => report_down(&which.name()),
-        ClusterTask::Down { all: true, .. } => cluster_names()
-            .iter()
-            .try_for_each(|name| report_down(name)),
+        ClusterTask::Down { all: true, .. } => {
+            cluster_names().iter().try_for_each(|name| report_down(name))
+        }
         ClusterTask::Rsh { which, words } => {
             let (host, command) = split_remote(&words)?;
-            enter_host(
-                &which.name(),
-                host,
-                &["sh".to_owned(), "-c".to_owned(), command],
-            )
+            enter_host(&which.name(), host, &["sh".to_owned(), "-c".to_owned(), command])
         }
         ClusterTask::Keep { spec, tied } => {
             let program = own_program()?;
@@ -245,20 +234,12 @@ fn run_task(task: ClusterTask) -> Result<ExitCode> {
             let cluster = EmulatedCluster::find(&own_program()?, &which.name())?;
             Ok(host::cut_link(cluster.state(), &host)?)
         }
-        ClusterTask::Host { spec, idx } => report_outcome(host::hold_host(
-            &serde_json::from_str(&spec)?,
-            idx,
-            print_line,
-        )),
+        ClusterTask::Host { spec, idx } => {
+            report_outcome(host::hold_host(&serde_json::from_str(&spec)?, idx, print_line))
+        }
         ClusterTask::Pong { address } => Ok(check::answer_pings(&address, print_line)?),
-        ClusterTask::Ping {
-            address,
-            rounds,
-            bytes,
-        } => {
-            print_line(&serde_json::to_string(&check::send_pings(
-                &address, rounds, bytes,
-            )?)?);
+        ClusterTask::Ping { address, rounds, bytes } => {
+            print_line(&serde_json::to_string(&check::send_pings(&address, rounds, bytes)?)?);
             Ok(())
         }
         ClusterTask::Spin => {
@@ -282,10 +263,8 @@ fn run_with(up: &Up, words: &[String]) -> Result<ExitCode> {
 
 impl Up {
     fn to_spec(&self) -> Result<Spec, ClusterError> {
-        let mut spec = Spec::new(
-            &self.which.name(),
-            parse_number("number of hosts", &self.hosts)?,
-        )?;
+        let mut spec =
+            Spec::new(&self.which.name(), parse_number("number of hosts", &self.hosts)?)?;
         if let Some(text) = &self.bandwidth {
             spec.bandwidth = Some(text.parse()?);
         }
@@ -338,9 +317,7 @@ fn start_ranks(name: &str, ranks: Option<&str>, mpi: MpiName, words: &[String]) 
         MpiName::Openmpi => (MpiFamily::OpenMpi, "ISOCHRON_MPIRUN_OPENMPI"),
         MpiName::Mpich => (MpiFamily::Mpich, "ISOCHRON_MPIRUN_MPICH"),
     };
-    let mpirun = std::env::var_os(variable)
-        .unwrap_or_else(|| "mpirun".into())
-        .into();
+    let mpirun = std::env::var_os(variable).unwrap_or_else(|| "mpirun".into()).into();
     let ranks = match ranks {
         None => vec![1; cluster.state().hosts.len()],
         Some(text) if text.contains(',') => text
@@ -349,18 +326,9 @@ fn start_ranks(name: &str, ranks: Option<&str>, mpi: MpiName, words: &[String]) 
             .collect::<Result<_, ClusterError>>()?,
         Some(text) => cluster.deal_ranks(parse_number("ranks", text)?),
     };
-    let mut command = cluster.mpirun_command(
-        &MpiLauncher {
-            mpi: library,
-            mpirun,
-        },
-        &ranks,
-    )?;
+    let mut command = cluster.mpirun_command(&MpiLauncher { mpi: library, mpirun }, &ranks)?;
     command.args(words);
-    let shown: Vec<_> = command
-        .get_args()
-        .map(|word| word.to_string_lossy())
-        .collect();
+    let shown: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
     eprintln!("$ cargo xtask cluster {}", shown.join(" "));
     Err(command.exec()).context("isochron-cluster")
 }
@@ -368,9 +336,7 @@ fn start_ranks(name: &str, ranks: Option<&str>, mpi: MpiName, words: &[String]) 
 fn describe_cluster(cluster: &EmulatedCluster) -> Result<String> {
     let state = cluster.state();
     let spec = &state.spec;
-    let bandwidth = spec
-        .bandwidth
-        .map_or("unlimited".to_owned(), |rate| rate.to_string());
+    let bandwidth = spec.bandwidth.map_or("unlimited".to_owned(), |rate| rate.to_string());
     let mut text = format!(
         "cluster `{}`: {} hosts, bandwidth {bandwidth}, latency {}",
         spec.name,
@@ -378,9 +344,7 @@ fn describe_cluster(cluster: &EmulatedCluster) -> Result<String> {
         spec.latency
     );
     for (idx, (host, running)) in state.hosts.iter().zip(cluster.n_processes()?).enumerate() {
-        let quota = spec
-            .quota(idx)
-            .map(|cores| format!(", {}% of a core", cores * 100.0));
+        let quota = spec.quota(idx).map(|cores| format!(", {}% of a core", cores * 100.0));
         let cpu = spec.cpu(idx).map(|cpu| format!(", on CPU {cpu}"));
         text += &format!(
             "\n  {:<8} {:<12} {running} processes{}{}",
@@ -427,9 +391,7 @@ fn show_measured(name: &str, json: bool) -> Result<()> {
         return Ok(());
     }
     let spec = &cluster.state().spec;
-    let asked = spec
-        .bandwidth
-        .map_or("as much as there is".to_owned(), |rate| rate.to_string());
+    let asked = spec.bandwidth.map_or("as much as there is".to_owned(), |rate| rate.to_string());
     println!("asked for: bandwidth {asked}, latency {}", spec.latency);
     println!(
         "{:<16} {:>14} {:>14} {:>14} {:>14}",
@@ -450,13 +412,8 @@ fn show_measured(name: &str, json: bool) -> Result<()> {
         "all computing", "quota, cores", "got, cores", "of one's speed"
     );
     for (idx, speed) in measured.speeds.iter().enumerate() {
-        let quota = spec
-            .quota(idx)
-            .map_or("none".to_owned(), |cores| format!("{cores:.2}"));
-        println!(
-            "{:<16} {quota:>14} {:>14.2} {:>14.2}",
-            speed.host, speed.cores, speed.relative
-        );
+        let quota = spec.quota(idx).map_or("none".to_owned(), |cores| format!("{cores:.2}"));
+        println!("{:<16} {quota:>14} {:>14.2} {:>14.2}", speed.host, speed.cores, speed.relative);
     }
     Ok(())
 }

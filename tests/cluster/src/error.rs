@@ -45,11 +45,7 @@ pub enum ClusterError {
 
 impl ClusterError {
     pub(crate) fn value(name: &'static str, value: impl ToString, reason: &str) -> Self {
-        Self::Value {
-            name,
-            value: value.to_string(),
-            reason: reason.to_owned(),
-        }
+        Self::Value { name, value: value.to_string(), reason: reason.to_owned() }
     }
 }
 

@@ -47,11 +47,7 @@ impl Groups {
 
     fn below_mount(mount: PathBuf, version: u32, name: &str) -> Self {
         let top = mount.join(format!("isochron-cluster-{name}"));
-        Self {
-            mount,
-            version,
-            top,
-        }
+        Self { mount, version, top }
     }
 
     /// Makes the group of all others: the process that succeeds owns the cluster's name.
@@ -122,15 +118,11 @@ impl Groups {
             _ => PERIOD_US,
         };
         let unlimited = if self.version == 2 { "max" } else { "-1" };
-        let quota = cores.map_or(unlimited.to_owned(), |cores| {
-            (cores * period).round().to_string()
-        });
+        let quota =
+            cores.map_or(unlimited.to_owned(), |cores| (cores * period).round().to_string());
         let files = match self.version {
             2 => vec![("cpu.max", format!("{quota} {period}"))],
-            _ => vec![
-                ("cpu.cfs_period_us", period.to_string()),
-                ("cpu.cfs_quota_us", quota),
-            ],
+            _ => vec![("cpu.cfs_period_us", period.to_string()), ("cpu.cfs_quota_us", quota)],
         };
         for (file, text) in files {
             fs::write(folder.join(file), text)
@@ -206,10 +198,8 @@ impl Groups {
     pub(crate) fn remove(&self) -> Result<(), ClusterError> {
         let start = Instant::now();
         loop {
-            let left: Vec<_> = list_folders(&self.top)
-                .iter()
-                .flat_map(|f| list_processes(f))
-                .collect();
+            let left: Vec<_> =
+                list_folders(&self.top).iter().flat_map(|f| list_processes(f)).collect();
             for pid in &left {
                 // It may have ended meanwhile.
                 let _ = kill_process(*pid, Signal::KILL);
@@ -253,10 +243,7 @@ fn list_processes(folder: &Path) -> Vec<Pid> {
 fn runs(pid: Pid) -> bool {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The name before it may hold brackets.
-    let state = text
-        .rsplit(") ")
-        .next()
-        .and_then(|rest| rest.chars().next());
+    let state = text.rsplit(") ").next().and_then(|rest| rest.chars().next());
     state.is_some_and(|state| !"TtZX".contains(state))
 }
 
@@ -287,10 +274,7 @@ fn remove_folders(top: &Path) -> io::Result<()> {
 /// Finds the mount point and the version of the control groups that limit CPU time in the contents of `mountinfo`. It
 /// is version 1 if its controller is mounted, because version 2 cannot have the controller then.
 fn find_hierarchy(mountinfo: &str) -> Option<(PathBuf, u32)> {
-    mountinfo
-        .lines()
-        .filter_map(read_mount)
-        .min_by_key(|(_, version)| *version)
+    mountinfo.lines().filter_map(read_mount).min_by_key(|(_, version)| *version)
 }
 
 /// Reads the mount point and the version of control groups that can limit CPU time from a line of `mountinfo`.
@@ -325,14 +309,8 @@ mod tests {
     fn both_versions_are_found() {
         let cpu = PathBuf::from("/sys/fs/cgroup/cpu,cpuacct");
         assert_eq!(find_hierarchy(V1), Some((cpu, 1)));
-        assert_eq!(
-            find_hierarchy(V2),
-            Some((PathBuf::from("/sys/fs/cgroup"), 2))
-        );
-        assert_eq!(
-            find_hierarchy("22 1 0:20 / /proc rw - proc proc rw\n"),
-            None
-        );
+        assert_eq!(find_hierarchy(V2), Some((PathBuf::from("/sys/fs/cgroup"), 2)));
+        assert_eq!(find_hierarchy("22 1 0:20 / /proc rw - proc proc rw\n"), None);
     }
 
     fn read_file(groups: &Groups, file: &str) -> String {
@@ -342,11 +320,7 @@ mod tests {
     fn created(version: u32) -> (tempfile::TempDir, Groups) {
         let folder = tempfile::tempdir().unwrap();
         let groups = Groups::below_mount(folder.path().to_owned(), version, "x");
-        let hosts = [
-            ("iso-1", None),
-            ("iso-2", Some(0.25)),
-            ("iso-3", Some(0.05)),
-        ];
+        let hosts = [("iso-1", None), ("iso-2", Some(0.25)), ("iso-3", Some(0.05))];
         let hosts = hosts.map(|(name, quota)| (name.to_owned(), quota));
         groups.claim("x").unwrap();
         groups.create(&hosts).unwrap();

@@ -51,29 +51,16 @@ pub fn hold_host(spec: &Spec, idx: usize, mut say: impl FnMut(&str)) -> Result<(
 }
 
 fn make_namespaces(name: &str, hosts: &Path) -> Result<(), std::io::Error> {
-    let all = [
-        UnshareFlags::NEWNET,
-        UnshareFlags::NEWUTS,
-        UnshareFlags::NEWIPC,
-        UnshareFlags::NEWNS,
-    ];
+    let all =
+        [UnshareFlags::NEWNET, UnshareFlags::NEWUTS, UnshareFlags::NEWIPC, UnshareFlags::NEWNS];
     system::leave_namespaces(all.into_iter().collect())?;
     rustix::system::sethostname(name.as_bytes())?;
     // Mounts from here on are visible on this host only.
-    mount_change(
-        "/",
-        MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
-    )?;
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
     mount_bind(hosts, "/etc/hosts")?;
     // MPI libraries keep the shared memory of a host's ranks here, under names that do not tell hosts apart.
     if Path::new("/dev/shm").is_dir() {
-        mount(
-            "tmpfs",
-            "/dev/shm",
-            "tmpfs",
-            MountFlags::NOSUID | MountFlags::NODEV,
-            None,
-        )?;
+        mount("tmpfs", "/dev/shm", "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, None)?;
     }
     Ok(())
 }
@@ -91,13 +78,8 @@ pub fn enter_host(
     match move_to_host(state, name) {
         Ok(()) => {
             let mut command = Command::new(program);
-            command
-                .args(args)
-                .envs(launch::host_environment(&state.spec.name));
-            ClusterError::System {
-                what: program.to_owned(),
-                source: command.exec(),
-            }
+            command.args(args).envs(launch::host_environment(&state.spec.name));
+            ClusterError::System { what: program.to_owned(), source: command.exec() }
         }
         Err(error) => error,
     }
@@ -162,8 +144,6 @@ pub(crate) fn host_address(idx: usize) -> String {
 /// Writes the file that is `/etc/hosts` on every host.
 pub(crate) fn write_hosts(n_hosts: usize, file: &Path) -> Result<(), ClusterError> {
     let lines = (0..n_hosts).map(|idx| format!("{} {}\n", host_address(idx), host_name(idx)));
-    let text: String = std::iter::once("127.0.0.1 localhost\n".to_owned())
-        .chain(lines)
-        .collect();
+    let text: String = std::iter::once("127.0.0.1 localhost\n".to_owned()).chain(lines).collect();
     fs::write(file, text).during(file.display())
 }

@@ -38,9 +38,8 @@ pub fn keep_cluster(
     say: impl FnOnce(&str),
 ) -> Result<(), ClusterError> {
     let groups = Groups::of_cluster(&spec.name)?;
-    let hosts: Vec<_> = (0..spec.n_hosts)
-        .map(|idx| (host::host_name(idx), spec.quota(idx)))
-        .collect();
+    let hosts: Vec<_> =
+        (0..spec.n_hosts).map(|idx| (host::host_name(idx), spec.quota(idx))).collect();
     groups.claim(&spec.name)?;
     let made = groups
         .create(&hosts)
@@ -84,10 +83,7 @@ fn make_cluster(
         holder.input.write_all(b"linked\n").during("a host")?;
         expect_line("ready", &mut holder.output)?;
     }
-    let state = ClusterState {
-        spec: spec.clone(),
-        hosts,
-    };
+    let state = ClusterState { spec: spec.clone(), hosts };
     state.write()?;
     Ok((holders, devices))
 }
@@ -117,11 +113,7 @@ fn start_host(spec: &str, idx: usize, program: &Path) -> Result<HostProcess, Clu
         what: program.display().to_string(),
         message: "has no standard input and output".to_owned(),
     })?;
-    Ok(HostProcess {
-        child,
-        input,
-        output: BufReader::new(output),
-    })
+    Ok(HostProcess { child, input, output: BufReader::new(output) })
 }
 
 fn describe_hosts(holders: &[HostProcess]) -> Result<Vec<EmulatedHost>, ClusterError> {

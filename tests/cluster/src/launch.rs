@@ -72,10 +72,7 @@ pub(crate) fn host_environment(name: &str) -> Vec<(&'static str, String)> {
         ("PRTE_MCA_plm_ssh_no_tree_spawn", "1"),
         ("PRTE_MCA_prte_if_include", CARD),
         ("PRTE_MCA_hwloc_default_binding_policy", "none"),
-        (
-            "PRTE_MCA_rmaps_default_mapping_policy",
-            "slot:oversubscribe",
-        ),
+        ("PRTE_MCA_rmaps_default_mapping_policy", "slot:oversubscribe"),
         ("HYDRA_LAUNCHER", "ssh"),
         ("HYDRA_IFACE", CARD),
     ];
@@ -114,11 +111,7 @@ pub fn split_remote(words: &[String]) -> Result<(&str, String), ClusterError> {
     let start = words.iter().position(|word| !word.starts_with('-'));
     match start.and_then(|start| words[start..].split_first()) {
         Some((host, command)) => Ok((host, command.join(" "))),
-        None => Err(ClusterError::value(
-            "command",
-            words.join(" "),
-            "names no host",
-        )),
+        None => Err(ClusterError::value("command", words.join(" "), "names no host")),
     }
 }
 
@@ -132,10 +125,8 @@ mod tests {
 
     #[test]
     fn hosts_without_ranks_are_left_out() {
-        let [open_mpi, mpich] = [MpiFamily::OpenMpi, MpiFamily::Mpich].map(|mpi| MpiLauncher {
-            mpi,
-            mpirun: "mpirun".into(),
-        });
+        let [open_mpi, mpich] = [MpiFamily::OpenMpi, MpiFamily::Mpich]
+            .map(|mpi| MpiLauncher { mpi, mpirun: "mpirun".into() });
         let hosts = owned(&["iso-1", "iso-2", "iso-3"]);
         let words = open_mpi.command_words(&hosts, &[2, 0, 1]);
         assert_eq!(words, ["mpirun", "-n", "3", "--host", "iso-1:2,iso-3:1"]);

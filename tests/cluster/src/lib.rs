@@ -24,10 +24,7 @@
 #![cfg(target_os = "linux")]
 #![cfg_attr(
     test,
-    allow(
-        clippy::unwrap_used,
-        reason = "a test that cannot go on should panic where it stands"
-    )
+    allow(clippy::unwrap_used, reason = "a test that cannot go on should panic where it stands")
 )]
 
 pub mod check;

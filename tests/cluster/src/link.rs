@@ -116,9 +116,7 @@ fn run_batch(program: &str, lines: &str) -> Result<(), ClusterError> {
 
 /// Returns the error of a missing `ip` or `tc`.
 pub(crate) fn not_started(program: &str, error: &io::Error) -> ClusterError {
-    ClusterError::Missing(format!(
-        "`{program}` does not start ({error}); it is part of iproute2"
-    ))
+    ClusterError::Missing(format!("`{program}` does not start ({error}); it is part of iproute2"))
 }
 
 #[cfg(test)]
@@ -139,9 +137,6 @@ mod tests {
     #[test]
     fn a_program_that_is_not_there_is_named_with_its_package() {
         let message = run_batch("no-such-ip", "").unwrap_err().to_string();
-        assert!(
-            message.contains("`no-such-ip`") && message.contains("iproute2"),
-            "{message}"
-        );
+        assert!(message.contains("`no-such-ip`") && message.contains("iproute2"), "{message}");
     }
 }

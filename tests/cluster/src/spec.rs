@@ -53,32 +53,17 @@ impl Spec {
         validate_name(&self.name)?;
         if !(1..=MAX_HOSTS).contains(&self.n_hosts) {
             let reason = format!("there must be 1 to {MAX_HOSTS}");
-            return Err(ClusterError::value(
-                "number of hosts",
-                self.n_hosts,
-                &reason,
-            ));
+            return Err(ClusterError::value("number of hosts", self.n_hosts, &reason));
         }
         if self.quotas.len() > 1 && self.quotas.len() != self.n_hosts {
             let list: Vec<_> = self.quotas.iter().map(Quota::to_string).collect();
-            let reason = format!(
-                "give one for all hosts, or one for each of the {}",
-                self.n_hosts
-            );
+            let reason = format!("give one for all hosts, or one for each of the {}", self.n_hosts);
             return Err(ClusterError::value("quota", list.join(","), &reason));
         }
         let here = rustix::thread::sched_getaffinity(None).unwrap_or_default();
         let limit = rustix::thread::CpuSet::MAX_CPU;
-        match self
-            .cpus
-            .iter()
-            .find(|cpu| **cpu >= limit || !here.is_set(**cpu))
-        {
-            Some(cpu) => Err(ClusterError::value(
-                "CPU",
-                cpu,
-                "this process may not run on it",
-            )),
+        match self.cpus.iter().find(|cpu| **cpu >= limit || !here.is_set(**cpu)) {
+            Some(cpu) => Err(ClusterError::value("CPU", cpu, "this process may not run on it")),
             None => Ok(()),
         }
     }
@@ -95,11 +80,7 @@ impl Spec {
     }
 
     fn full_quota(&self, idx: usize) -> Quota {
-        self.quotas
-            .get(idx)
-            .or_else(|| self.quotas.first())
-            .copied()
-            .unwrap_or_default()
+        self.quotas.get(idx).or_else(|| self.quotas.first()).copied().unwrap_or_default()
     }
 
     /// Returns the core of host `idx`, from 0.
@@ -138,10 +119,7 @@ mod tests {
         let mut spec = Spec::new("x", 3).unwrap();
         spec.quotas = quotas(&["100%", "25%"]);
         let message = spec.validate().unwrap_err().to_string();
-        assert_eq!(
-            message,
-            "quota `100%,25%`: give one for all hosts, or one for each of the 3"
-        );
+        assert_eq!(message, "quota `100%,25%`: give one for all hosts, or one for each of the 3");
     }
 
     #[test]
@@ -172,10 +150,7 @@ mod tests {
         for cpu in [1023, 100_000] {
             spec.cpus = vec![cpu];
             let message = spec.validate().unwrap_err().to_string();
-            assert_eq!(
-                message,
-                format!("CPU `{cpu}`: this process may not run on it")
-            );
+            assert_eq!(message, format!("CPU `{cpu}`: this process may not run on it"));
         }
     }
 }

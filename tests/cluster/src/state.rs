@@ -51,14 +51,11 @@ impl ClusterState {
     /// # Errors
     /// [`ClusterError::Value`] if there is none.
     pub(crate) fn find_host(&self, name: &str) -> Result<usize, ClusterError> {
-        self.hosts
-            .iter()
-            .position(|host| host.name == name)
-            .ok_or_else(|| {
-                let hosts = self.hosts.len();
-                let reason = format!("the hosts of this cluster are iso-1 to iso-{hosts}");
-                ClusterError::value("host", name, &reason)
-            })
+        self.hosts.iter().position(|host| host.name == name).ok_or_else(|| {
+            let hosts = self.hosts.len();
+            let reason = format!("the hosts of this cluster are iso-1 to iso-{hosts}");
+            ClusterError::value("host", name, &reason)
+        })
     }
 
     pub(crate) fn read(name: &str) -> Result<Self, ClusterError> {
@@ -128,7 +125,5 @@ pub(crate) fn list_names() -> Vec<String> {
 
 /// Returns the network namespace of a process as the system names it.
 pub(crate) fn network_of(pid: u32) -> io::Result<String> {
-    Ok(fs::read_link(format!("/proc/{pid}/ns/net"))?
-        .to_string_lossy()
-        .into_owned())
+    Ok(fs::read_link(format!("/proc/{pid}/ns/net"))?.to_string_lossy().into_owned())
 }

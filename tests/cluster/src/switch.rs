@@ -66,9 +66,7 @@ impl Switch {
 
     /// Returns the time from which on another frame may be taken from host `port`.
     pub fn reads_from_ns(&self, port: usize) -> u64 {
-        self.ports[port]
-            .from_host_free_ns
-            .saturating_sub(READ_AHEAD_NS)
+        self.ports[port].from_host_free_ns.saturating_sub(READ_AHEAD_NS)
     }
 
     /// Takes a frame that host `from` has sent at `now_ns`.
@@ -174,9 +172,8 @@ fn elapsed_ns(start: Instant) -> u64 {
 /// Waits until there is something to do, and returns the ports that have frames to read.
 fn wait_for_ports(switch: &Switch, devices: &[File], now_ns: u64) -> io::Result<Vec<usize>> {
     let ports = 0..devices.len();
-    let (open, closed): (Vec<_>, Vec<_>) = ports
-        .clone()
-        .partition(|port| switch.reads_from_ns(*port) <= now_ns);
+    let (open, closed): (Vec<_>, Vec<_>) =
+        ports.clone().partition(|port| switch.reads_from_ns(*port) <= now_ns);
     let timeout = closed
         .iter()
         .map(|port| switch.reads_from_ns(*port))
@@ -189,10 +186,8 @@ fn wait_for_ports(switch: &Switch, devices: &[File], now_ns: u64) -> io::Result<
                 tv_nsec: (ns % 1_000_000_000).cast_signed(),
             }
         });
-    let mut polled: Vec<_> = open
-        .iter()
-        .map(|port| PollFd::new(&devices[*port], PollFlags::IN))
-        .collect();
+    let mut polled: Vec<_> =
+        open.iter().map(|port| PollFd::new(&devices[*port], PollFlags::IN)).collect();
     match poll(&mut polled, timeout.as_ref()) {
         Err(rustix::io::Errno::INTR) => return Ok(Vec::new()),
         outcome => outcome?,

@@ -41,11 +41,7 @@ const TUNSETIFF: rustix::ioctl::Opcode = opcode::write::<i32>(b'T', 202);
 /// # Errors
 /// The system's error.
 pub(crate) fn make_tap(name: &str) -> io::Result<File> {
-    let mut request = InterfaceRequest {
-        name: [0; 16],
-        flags: IFF_TAP | IFF_NO_PI,
-        rest: [0; 22],
-    };
+    let mut request = InterfaceRequest { name: [0; 16], flags: IFF_TAP | IFF_NO_PI, rest: [0; 22] };
     // The last byte ends the name.
     if name.is_empty() || name.len() >= request.name.len() {
         return Err(io::ErrorKind::InvalidInput.into());

@@ -27,13 +27,8 @@ pub struct Quota {
     cores: Option<f64>,
 }
 
-const RATES: &[(&str, f64)] = &[
-    ("kbit", 1e3),
-    ("mbit", 1e6),
-    ("gbit", 1e9),
-    ("tbit", 1e12),
-    ("bit", 1.0),
-];
+const RATES: &[(&str, f64)] =
+    &[("kbit", 1e3), ("mbit", 1e6), ("gbit", 1e9), ("tbit", 1e12), ("bit", 1.0)];
 const TIMES: &[(&str, f64)] = &[("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
 
 impl Rate {
@@ -98,9 +93,7 @@ impl FromStr for Latency {
         // Longer than any network's.
         let range = (0.0..=1e10, "must be between 0 and 10s");
         let ns = number_in("latency", text, TIMES, form, range)?;
-        Ok(Self {
-            ns: ns.round() as u64,
-        })
+        Ok(Self { ns: ns.round() as u64 })
     }
 }
 
@@ -115,9 +108,7 @@ impl FromStr for Quota {
         // From the smallest quota that the kernel enforces to more than any machine has.
         let range = (1.0..=102_400.0, "must be between 1% and 102400%");
         let percent = number_in("quota", text, &[("%", 1.0)], form, range)?;
-        Ok(Self {
-            cores: Some(percent / 100.0),
-        })
+        Ok(Self { cores: Some(percent / 100.0) })
     }
 }
 
@@ -138,9 +129,7 @@ fn number_in(
 /// Writes a value in the largest unit that leaves a number of at least one.
 fn with_unit(value: f64, units: &[(&str, f64)], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let fitting = units.iter().filter(|(_, factor)| value >= *factor);
-    let (name, factor) = fitting
-        .max_by(|a, b| a.1.total_cmp(&b.1))
-        .unwrap_or(&units[0]);
+    let (name, factor) = fitting.max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or(&units[0]);
     write!(f, "{}{name}", value / factor)
 }
 
@@ -197,24 +186,15 @@ mod tests {
             "µbit",
         ] {
             let message = text.parse::<Rate>().unwrap_err().to_string();
-            assert!(
-                message.starts_with(&format!("bandwidth `{text}`: ")),
-                "{message}"
-            );
+            assert!(message.starts_with(&format!("bandwidth `{text}`: ")), "{message}");
         }
         for text in ["100", "", "us", "-1us", "nanus", "1e3us", "11s", "100µs"] {
             let message = text.parse::<Latency>().unwrap_err().to_string();
-            assert!(
-                message.starts_with(&format!("latency `{text}`: ")),
-                "{message}"
-            );
+            assert!(message.starts_with(&format!("latency `{text}`: ")), "{message}");
         }
         for text in ["25", "%", "-5%", "0%", "0.5%", "nan%", "all"] {
             let message = text.parse::<Quota>().unwrap_err().to_string();
-            assert!(
-                message.starts_with(&format!("quota `{text}`: ")),
-                "{message}"
-            );
+            assert!(message.starts_with(&format!("quota `{text}`: ")), "{message}");
         }
     }
 }

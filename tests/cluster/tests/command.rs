@@ -1,10 +1,7 @@
 //! The command line: every user's mistake ends with one line and status 2.
 
 #![cfg(target_os = "linux")]
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on says so by panicking"
-)]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 use std::process::{Command, Output};
 
@@ -24,36 +21,18 @@ fn assert_refused(args: &[&str], message: &str) {
 #[test]
 fn wrong_hosts_and_limits_are_named_in_one_line() {
     assert_refused(&["up", "0"], "number of hosts `0`: there must be 1 to 250");
-    assert_refused(
-        &["up", "three"],
-        "number of hosts `three`: write a whole number",
-    );
+    assert_refused(&["up", "three"], "number of hosts `three`: write a whole number");
     assert_refused(
         &["up", "2", "--bandwidth", "fast"],
         "bandwidth `fast`: write a number and a unit",
     );
-    assert_refused(
-        &["up", "2", "--bandwidth", "1bit"],
-        "bandwidth `1bit`: must be between",
-    );
-    assert_refused(
-        &["up", "2", "--latency", "100"],
-        "latency `100`: write a number and a unit",
-    );
+    assert_refused(&["up", "2", "--bandwidth", "1bit"], "bandwidth `1bit`: must be between");
+    assert_refused(&["up", "2", "--latency", "100"], "latency `100`: write a number and a unit");
     assert_refused(&["up", "2", "--quota", "25"], "quota `25`: write percents");
     assert_refused(&["quota", "iso-1", "a"], "quota `a`: write percents");
-    assert_refused(
-        &["up", "3", "--quota", "100%,25%"],
-        "quota `100%,25%`: give one for all hosts",
-    );
-    assert_refused(
-        &["up", "2", "--cpus", "99999"],
-        "CPU `99999`: this process may not run on it",
-    );
-    assert_refused(
-        &["up", "2", "--name", "a/b"],
-        "name `a/b`: use 1 to 40 letters",
-    );
+    assert_refused(&["up", "3", "--quota", "100%,25%"], "quota `100%,25%`: give one for all hosts");
+    assert_refused(&["up", "2", "--cpus", "99999"], "CPU `99999`: this process may not run on it");
+    assert_refused(&["up", "2", "--name", "a/b"], "name `a/b`: use 1 to 40 letters");
 }
 
 #[test]

@@ -4,10 +4,7 @@
 //! `ISOCHRON_REQUIRE_CLUSTER=1` turns that into failure.
 
 #![cfg(target_os = "linux")]
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on says so by panicking"
-)]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -62,11 +59,7 @@ fn assert_gone(cluster: &str, hosts: &[isochron_cluster::EmulatedHost]) {
     }
     let networks = list_networks();
     for host in hosts {
-        assert!(
-            !networks.contains(&host.network),
-            "a process is left on {}",
-            host.name
-        );
+        assert!(!networks.contains(&host.network), "a process is left on {}", host.name);
     }
 }
 
@@ -79,27 +72,14 @@ fn hosts_have_their_own_names_addresses_and_memory() {
     let reached = read_output(run_on(&cluster, "iso-1", "getent hosts iso-2"));
     assert!(reached.starts_with("10.77.0.2 "), "{reached}");
     read_output(run_on(&cluster, "iso-1", "touch /dev/shm/mine"));
-    assert!(
-        !run_on(&cluster, "iso-2", "test -e /dev/shm/mine")
-            .status
-            .success()
-    );
+    assert!(!run_on(&cluster, "iso-2", "test -e /dev/shm/mine").status.success());
     // The machine's own network is out of sight, and its files are not.
     let cards = read_output(run_on(&cluster, "iso-1", "ls /proc/sys/net/ipv4/conf"));
-    assert_eq!(
-        cards.split_whitespace().collect::<Vec<_>>(),
-        ["all", "default", "eth0", "lo"]
-    );
+    assert_eq!(cards.split_whitespace().collect::<Vec<_>>(), ["all", "default", "eth0", "lo"]);
     let here = std::env::current_dir().unwrap();
-    assert_eq!(
-        read_output(run_on(&cluster, "iso-2", "pwd")),
-        here.to_str().unwrap()
-    );
+    assert_eq!(read_output(run_on(&cluster, "iso-2", "pwd")), here.to_str().unwrap());
     assert_eq!(run_on(&cluster, "iso-2", "exit 7").status.code(), Some(7));
-    assert!(matches!(
-        cluster.command("iso-3", ["true"]),
-        Err(ClusterError::Value { .. })
-    ));
+    assert!(matches!(cluster.command("iso-3", ["true"]), Err(ClusterError::Value { .. })));
 }
 
 /// One-sided, so that a busy machine cannot break it: never faster than asked for.
@@ -146,15 +126,8 @@ fn quotas_and_cores_are_kept() {
     // A second has a hundred periods; one or two more than are due may fall into it.
     assert!(speeds[1].cores <= 0.28, "{speeds:?}");
     for host in ["iso-1", "iso-2"] {
-        let cpus = read_output(run_on(
-            &cluster,
-            host,
-            "grep Cpus_allowed_list /proc/self/status",
-        ));
-        assert_eq!(
-            cpus.split_whitespace().nth(1).unwrap(),
-            first_cpu().to_string()
-        );
+        let cpus = read_output(run_on(&cluster, host, "grep Cpus_allowed_list /proc/self/status"));
+        assert_eq!(cpus.split_whitespace().nth(1).unwrap(), first_cpu().to_string());
     }
 }
 
@@ -164,9 +137,7 @@ fn a_quota_changes_while_the_cluster_is_up() {
     let Some(mut cluster) = EmulatedCluster::bring_up_for_test(program(), &spec) else {
         return;
     };
-    cluster
-        .change_quota("iso-2", "25%".parse().unwrap())
-        .unwrap();
+    cluster.change_quota("iso-2", "25%".parse().unwrap()).unwrap();
     let speeds = check::measure_speeds(&cluster).unwrap();
     assert!(speeds[1].cores <= 0.28, "{speeds:?}");
     let found = EmulatedCluster::find(program(), &spec.name).unwrap();
@@ -231,10 +202,7 @@ fn a_second_cluster_needs_another_name_and_does_not_meet_the_first() {
     let outcome = EmulatedCluster::bring_up(program(), &one);
     assert!(matches!(outcome, Err(ClusterError::UpAlready(name)) if name == one.name));
     let second = EmulatedCluster::bring_up(program(), &other).unwrap();
-    assert_ne!(
-        first.state().hosts[0].network,
-        second.state().hosts[0].network
-    );
+    assert_ne!(first.state().hosts[0].network, second.state().hosts[0].network);
     drop(second);
     assert_eq!(read_output(run_on(&first, "iso-1", "hostname")), "iso-1");
 }
@@ -258,11 +226,7 @@ fn a_cluster_goes_when_its_owner_is_killed() {
     let mut output = BufReader::new(keeper.stdout.take().unwrap());
     output.read_line(&mut line).unwrap();
     assert_eq!(line, "ready\n");
-    let hosts = EmulatedCluster::find(program(), &spec.name)
-        .unwrap()
-        .state()
-        .hosts
-        .clone();
+    let hosts = EmulatedCluster::find(program(), &spec.name).unwrap().state().hosts.clone();
     drop(keeper.stdin.take());
     assert!(keeper.wait().unwrap().success());
     assert_gone(&spec.name, &hosts);
@@ -312,10 +276,7 @@ fn every_process_of_a_stopped_host_stands_still() {
         status.contains("State:\tT (stopped)")
     });
     assert_eq!(is_stopped, [false, true]);
-    assert!(matches!(
-        cluster.stop_host("iso-3"),
-        Err(ClusterError::Value { .. })
-    ));
+    assert!(matches!(cluster.stop_host("iso-3"), Err(ClusterError::Value { .. })));
 }
 
 #[test]
@@ -328,16 +289,10 @@ fn a_cut_link_carries_nothing() {
         read_output(run_on(&cluster, host, "ip link show eth0")).contains("NO-CARRIER")
     });
     assert_eq!(is_cut, [false, true]);
-    assert!(matches!(
-        cluster.cut_link("iso-3"),
-        Err(ClusterError::Value { .. })
-    ));
+    assert!(matches!(cluster.cut_link("iso-3"), Err(ClusterError::Value { .. })));
     drop(cluster);
     let mut spec = make_spec("far", 2);
     spec.latency = "100us".parse().unwrap();
     let cluster = EmulatedCluster::bring_up(program(), &spec).unwrap();
-    assert!(matches!(
-        cluster.cut_link("iso-2"),
-        Err(ClusterError::Value { .. })
-    ));
+    assert!(matches!(cluster.cut_link("iso-2"), Err(ClusterError::Value { .. })));
 }

@@ -50,10 +50,7 @@ pub struct Complex<T> {
 impl<T: Copy + Add<Output = T>> Add for Complex<T> {
     type Output = Self;
     fn add(self, other: Self) -> Self {
-        Self {
-            re: self.re + other.re,
-            im: self.im + other.im,
-        }
+        Self { re: self.re + other.re, im: self.im + other.im }
     }
 }
 
@@ -80,10 +77,8 @@ impl DeviceGemm {
             GemmElement::F32 => self.multiply([ar as f32, br as f32, 0.0], a, b, c),
             GemmElement::F64 => self.multiply([ar, br, 0.0], a, b, c),
             GemmElement::C32 => {
-                let scalars = [(ar, ai), (br, bi), (0.0, 0.0)].map(|(re, im)| Complex {
-                    re: re as f32,
-                    im: im as f32,
-                });
+                let scalars = [(ar, ai), (br, bi), (0.0, 0.0)]
+                    .map(|(re, im)| Complex { re: re as f32, im: im as f32 });
                 self.multiply(scalars, a, b, c);
             }
             GemmElement::C64 => {

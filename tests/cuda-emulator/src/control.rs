@@ -92,6 +92,5 @@ impl Emulator {
 }
 
 fn read_number(word: &str) -> u64 {
-    word.parse()
-        .unwrap_or_else(|_| panic!("`{word}` is no number"))
+    word.parse().unwrap_or_else(|_| panic!("`{word}` is no number"))
 }

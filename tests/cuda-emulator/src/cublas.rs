@@ -57,9 +57,8 @@ fn queue_gemm(handle: u64, transposed: [c_uint; 2], gemm: DeviceGemm) -> Result<
 fn find_room(gemm: &DeviceGemm, handle: u64) -> Result<u64, u32> {
     let mut emulator = lock();
     let stream = emulator.handles.get(&handle).ok_or(INVALID_HANDLE)?.stream;
-    let multiplications = [gemm.n, gemm.k].iter().fold(gemm.m as u64, |product, &n| {
-        product.saturating_mul(n as u64)
-    });
+    let multiplications =
+        [gemm.n, gemm.k].iter().fold(gemm.m as u64, |product, &n| product.saturating_mul(n as u64));
     if multiplications > emulator.settings.product {
         emulator.refused_products += 1;
         return Err(OUT_OF_MEMORY);

@@ -30,10 +30,7 @@ impl Storage {
     fn poisoned(bytes: u64) -> Self {
         let count = usize::try_from(bytes.div_ceil(8)).unwrap_or(usize::MAX);
         let words = vec![u64::from_ne_bytes([POISON; 8]); count].into_boxed_slice();
-        Self {
-            words: Box::into_raw(words).cast(),
-            count,
-        }
+        Self { words: Box::into_raw(words).cast(), count }
     }
 
     pub fn start(&self) -> *mut u8 {
@@ -78,25 +75,14 @@ impl Emulator {
         if bytes > memory - used {
             return Err(OUT_OF_MEMORY);
         }
-        let last = self
-            .blocks
-            .range(..DEVICE_SPACE + ((device as u64 + 1) << 44));
+        let last = self.blocks.range(..DEVICE_SPACE + ((device as u64 + 1) << 44));
         let base = DEVICE_SPACE + ((device as u64) << 44);
         // Freed addresses are not used again while an allocation behind them lives; the counter ensures that they are
         // never used again.
-        let behind = last
-            .last()
-            .map_or(base, |(start, block)| (start + block.bytes).max(base));
+        let behind = last.last().map_or(base, |(start, block)| (start + block.bytes).max(base));
         let start = (behind + GAP + (self.fresh_id() << 20)).next_multiple_of(256);
         let storage = Arc::new(Storage::poisoned(bytes));
-        self.blocks.insert(
-            start,
-            DeviceAllocation {
-                device,
-                bytes,
-                storage,
-            },
-        );
+        self.blocks.insert(start, DeviceAllocation { device, bytes, storage });
         let device = &mut self.devices[device];
         device.used += bytes;
         device.peak = device.peak.max(device.used);
@@ -110,11 +96,7 @@ impl Emulator {
         address: u64,
         bytes: u64,
     ) -> Result<(Arc<Storage>, *mut u8), u32> {
-        let (start, block) = self
-            .blocks
-            .range(..=address)
-            .next_back()
-            .ok_or(ILLEGAL_ADDRESS)?;
+        let (start, block) = self.blocks.range(..=address).next_back().ok_or(ILLEGAL_ADDRESS)?;
         let offset = address - start;
         if block.device != device || offset + bytes > block.bytes {
             return Err(ILLEGAL_ADDRESS);
@@ -143,11 +125,7 @@ impl Emulator {
         }
         let storage = Storage::poisoned(bytes);
         let start = storage.start() as usize;
-        let pinned = PinnedAllocation {
-            device,
-            bytes,
-            _storage: storage,
-        };
+        let pinned = PinnedAllocation { device, bytes, _storage: storage };
         self.pinned.insert(start, pinned);
         self.pinned_bytes += bytes;
         self.pinned_peak = self.pinned_peak.max(self.pinned_bytes);

@@ -40,12 +40,7 @@ pub struct MemoryArea {
 impl MemoryArea {
     /// Makes an area of one line.
     pub fn line(start: u64, bytes: u64) -> Self {
-        Self {
-            start,
-            width: bytes,
-            pitch: bytes,
-            height: 1,
-        }
+        Self { start, width: bytes, pitch: bytes, height: 1 }
     }
 
     fn is_empty(&self) -> bool {
@@ -65,20 +60,14 @@ impl MemoryArea {
         if own.start >= others.end || others.start >= own.end {
             return false;
         }
-        let (few, many) = if self.height <= other.height {
-            (self, other)
-        } else {
-            (other, self)
-        };
+        let (few, many) = if self.height <= other.height { (self, other) } else { (other, self) };
         (0..few.height).any(|line| many.has_any_of(few.start + line * few.pitch, few.width))
     }
 
     /// Returns `true` if one of its lines shares a byte with these.
     fn has_any_of(&self, start: u64, bytes: u64) -> bool {
         // The first line that ends behind `start`.
-        let line = (start + 1)
-            .saturating_sub(self.start + self.width)
-            .div_ceil(self.pitch.max(1));
+        let line = (start + 1).saturating_sub(self.start + self.width).div_ceil(self.pitch.max(1));
         line < self.height && self.start + line * self.pitch < start + bytes
     }
 }
@@ -168,26 +157,22 @@ impl Emulator {
         if unordered {
             self.report_violation(Violation::Unordered);
         }
-        self.recent
-            .extend(accesses.into_iter().map(|access| Recent {
-                device,
-                stream: id,
-                number,
-                access,
-            }));
+        self.recent.extend(accesses.into_iter().map(|access| Recent {
+            device,
+            stream: id,
+            number,
+            access,
+        }));
     }
 
     /// Takes note that the host has waited for all work before this moment.
     pub fn wait_for(&mut self, clock: &VectorClock) {
         let waited_for = &mut self.waited_for;
         waited_for.join(clock);
-        self.recent
-            .retain(|recent| !waited_for.covers(recent.stream, recent.number));
+        self.recent.retain(|recent| !waited_for.covers(recent.stream, recent.number));
         // The work of destroyed streams has been waited for; without this a clock would grow with every stream.
         let streams = &self.streams;
-        waited_for
-            .0
-            .retain(|id, _| streams.get(id).is_some_and(|stream| !stream.destroyed));
+        waited_for.0.retain(|id, _| streams.get(id).is_some_and(|stream| !stream.destroyed));
     }
 
     /// Returns `true` if work that the host has not waited for uses memory in this range.
@@ -200,12 +185,8 @@ impl Emulator {
 impl Access {
     /// Makes an access of `height` lines of `width` bytes.
     fn new(start: u64, (width, height): (usize, usize), pitch: usize, writes: bool) -> Self {
-        let area = MemoryArea {
-            start,
-            width: width as u64,
-            pitch: pitch as u64,
-            height: height as u64,
-        };
+        let area =
+            MemoryArea { start, width: width as u64, pitch: pitch as u64, height: height as u64 };
         Self { area, writes }
     }
 
@@ -219,12 +200,7 @@ mod tests {
     use super::*;
 
     fn area(start: u64, width: u64, pitch: u64, height: u64) -> MemoryArea {
-        MemoryArea {
-            start,
-            width,
-            pitch,
-            height,
-        }
+        MemoryArea { start, width, pitch, height }
     }
 
     #[test]

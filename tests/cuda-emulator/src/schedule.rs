@@ -19,10 +19,7 @@ pub fn enqueue(stream: u64, work: StreamWork) -> Result<(), u32> {
     let mut emulator = lock();
     emulator.stream(stream)?;
     emulator.order_work(stream, &work);
-    emulator
-        .stream(stream)?
-        .queue
-        .push_back(Queued { work, fails });
+    emulator.stream(stream)?.queue.push_back(Queued { work, fails });
     CHANGED.notify_all();
     Ok(())
 }
@@ -55,9 +52,7 @@ pub fn drain(stream: u64) -> Result<(), u32> {
         (state.device, state.clock.clone())
     };
     let mut emulator = run_until(emulator, Some(stream), |e| {
-        e.streams
-            .get(&stream)
-            .is_none_or(|s| s.queue.is_empty() && s.running.is_none())
+        e.streams.get(&stream).is_none_or(|s| s.queue.is_empty() && s.running.is_none())
     });
     emulator.wait_for(&clock);
     emulator.alive(device)
@@ -156,10 +151,7 @@ impl Emulator {
             return false;
         };
         state.running.is_none()
-            && state
-                .queue
-                .front()
-                .is_some_and(|queued| !self.is_held_back(&queued.work))
+            && state.queue.front().is_some_and(|queued| !self.is_held_back(&queued.work))
     }
 
     fn is_held_back(&self, work: &StreamWork) -> bool {
@@ -173,9 +165,7 @@ impl Emulator {
     /// destroyed event holds nothing back: the driver keeps it until it is reached, and streams that wait for it are
     /// settled before.
     fn is_ahead(&self, event: u64, number: u64) -> bool {
-        self.events
-            .get(&event)
-            .is_some_and(|e| e.ahead.contains(&number))
+        self.events.get(&event).is_some_and(|e| e.ahead.contains(&number))
     }
 
     /// Returns a stream other than `except` that can go on.

@@ -72,9 +72,7 @@ impl Settings {
             failures: read_variable("FAIL")
                 .map(|list| list.split(',').filter_map(parse_failure).collect())
                 .unwrap_or_default(),
-            product: read_variable("PRODUCT")
-                .and_then(|n| n.parse().ok())
-                .unwrap_or(u64::MAX),
+            product: read_variable("PRODUCT").and_then(|n| n.parse().ok()).unwrap_or(u64::MAX),
         }
     }
 }
@@ -86,11 +84,7 @@ fn read_variable(name: &str) -> Option<String> {
 
 /// Returns the parts of a variable that are separated by commas.
 fn read_list(name: &str) -> Vec<String> {
-    read_variable(name)
-        .unwrap_or_default()
-        .split(',')
-        .map(str::to_owned)
-        .collect()
+    read_variable(name).unwrap_or_default().split(',').map(str::to_owned).collect()
 }
 
 /// Returns the GPUs of the machine.
@@ -109,10 +103,7 @@ fn read_gpus() -> Vec<EmulatedGpu> {
                 .filter(|id| !id.is_empty())
                 .cloned()
                 .unwrap_or_else(|| format!("0000:{:02x}:00.0", 0x17 + i)),
-            instances: mig
-                .get(i)
-                .map(|text| parse_instances(text))
-                .unwrap_or_default(),
+            instances: mig.get(i).map(|text| parse_instances(text)).unwrap_or_default(),
         })
         .collect()
 }

@@ -149,11 +149,7 @@ impl Emulator {
     /// Makes a machine without history.
     pub fn new(settings: Settings) -> Self {
         let devices = settings.visible.iter().map(|_| EmulatedDevice::default());
-        Self {
-            devices: devices.collect(),
-            settings,
-            ..Self::default()
-        }
+        Self { devices: devices.collect(), settings, ..Self::default() }
     }
 
     /// Returns a number that was never returned before.
@@ -197,11 +193,7 @@ impl Emulator {
     pub fn stream(&mut self, id: u64) -> Result<&mut EmulatedStream, u32> {
         let device = self.current()?;
         let stream = self.streams.get_mut(&id).ok_or(INVALID_HANDLE)?;
-        if stream.device == device && !stream.destroyed {
-            Ok(stream)
-        } else {
-            Err(INVALID_HANDLE)
-        }
+        if stream.device == device && !stream.destroyed { Ok(stream) } else { Err(INVALID_HANDLE) }
     }
 
     /// Takes note of a violation.

@@ -68,9 +68,7 @@ pub fn list_visible(gpus: &[EmulatedGpu], version: i32, names: Option<&str>) -> 
 /// Returns all parts that are named, in order.
 fn find_named(gpus: &[EmulatedGpu], names: Option<&str>) -> Vec<VisiblePart> {
     let Some(names) = names else {
-        return (0..gpus.len())
-            .flat_map(|gpu| split_gpu(gpus, gpu))
-            .collect();
+        return (0..gpus.len()).flat_map(|gpu| split_gpu(gpus, gpu)).collect();
     };
     names
         .split(',')
@@ -106,10 +104,7 @@ fn split_gpu(gpus: &[EmulatedGpu], gpu: usize) -> Vec<VisiblePart> {
     let slices = instances.iter().enumerate();
     slices
         .flat_map(|(instance, &count)| (0..count).map(move |c| (instance, c)))
-        .map(|slice| VisiblePart {
-            gpu,
-            slice: Some(slice),
-        })
+        .map(|slice| VisiblePart { gpu, slice: Some(slice) })
         .collect()
 }
 
@@ -212,12 +207,9 @@ mod tests {
         assert_eq!(list_seen(&gpus, BEFORE, None), ["1/0/0"]);
         let second = "MIG-e1e1e1e1-e1e1-e1e1-e1e1-e1e1e1010100";
         let in_a_list = format!("0,{second},2");
-        for (names, seen) in [
-            ("0", "0"),
-            ("2,1,0", "2/0/0"),
-            (second, "1/1/0"),
-            (&in_a_list, "1/1/0"),
-        ] {
+        for (names, seen) in
+            [("0", "0"), ("2,1,0", "2/0/0"), (second, "1/1/0"), (&in_a_list, "1/1/0")]
+        {
             assert_eq!(list_seen(&gpus, BEFORE, Some(names)), [seen], "{names}");
         }
         assert!(list_seen(&gpus, BEFORE, Some(&second[..20])).is_empty());
@@ -226,10 +218,7 @@ mod tests {
     #[test]
     fn newer_drivers_show_a_slice_of_each_instance() {
         let gpus = make_machine(&[&[], &[1, 1], &[2]]);
-        assert_eq!(
-            list_seen(&gpus, AFTER, None),
-            ["0", "1/0/0", "1/1/0", "2/0/0"]
-        );
+        assert_eq!(list_seen(&gpus, AFTER, None), ["0", "1/0/0", "1/1/0", "2/0/0"]);
         let last = "MIG-e1e1e1e1-e1e1-e1e1-e1e1-e1e1e1020001";
         assert_eq!(list_seen(&gpus, AFTER, Some(last)), ["2/0/1"]);
         let names = format!("{last},2,0");

@@ -81,9 +81,6 @@ export! { blas:
 impl Emulator {
     /// Refuses a number that is no handle of cuBLASXt.
     fn knows_xt(&self, handle: u64) -> Result<(), u32> {
-        self.xt
-            .contains(&handle)
-            .then_some(())
-            .ok_or(INVALID_HANDLE)
+        self.xt.contains(&handle).then_some(()).ok_or(INVALID_HANDLE)
     }
 }

@@ -106,22 +106,13 @@ fn run_own_loops(comm: &Arc<dyn Comm>, only: &str) {
     groups.run_shared("loops that move", own_loops::loops_that_move);
     groups.run_shared("loops of a few sweeps", own_loops::loops_of_a_few_sweeps);
     groups.run_shared("loops from checkpoints", own_loops::loops_from_checkpoints);
-    groups.run_shared(
-        "loops from other checkpoints",
-        own_loops::loops_from_other_checkpoints,
-    );
-    groups.run_shared(
-        "loops of unlike arguments",
-        own_loops::loops_of_unlike_arguments,
-    );
+    groups.run_shared("loops from other checkpoints", own_loops::loops_from_other_checkpoints);
+    groups.run_shared("loops of unlike arguments", own_loops::loops_of_unlike_arguments);
     groups.run_shared("loops with bad times", own_loops::loops_with_bad_times);
     groups.run_shared("loops within limits", own_loops::loops_within_limits);
     groups.run_shared("loops of rugged times", own_loops::loops_of_rugged_times);
     groups.run_shared("rows of own divisions", own_loops::rows_of_own_divisions);
-    groups.run_shared(
-        "rows that stay in place",
-        own_loops::rows_that_stay_in_place,
-    );
+    groups.run_shared("rows that stay in place", own_loops::rows_that_stay_in_place);
     groups.run_shared("rows without memory", own_loops::rows_without_memory);
     groups.run_shared("loops of few units", own_loops::loops_of_few_units);
 }
@@ -139,16 +130,9 @@ fn run_all(comm: &Arc<dyn Comm>, arguments: &CaseArguments) {
     groups.run_shared("volume", cases::volume);
     groups.run_shared("in parts", |comm| parts::in_parts(comm, coverage));
     groups.run_shared("parts that fail", parts::parts_that_fail);
-    groups.run_shared(
-        "devices that fail in a part",
-        parts::devices_that_fail_in_a_part,
-    );
-    groups.run_shared("changed parts", |comm| {
-        changes::changed_parts(comm, coverage)
-    });
-    groups.run_shared("changes within room", |comm| {
-        changes::changes_within_room(comm, folder)
-    });
+    groups.run_shared("devices that fail in a part", parts::devices_that_fail_in_a_part);
+    groups.run_shared("changed parts", |comm| changes::changed_parts(comm, coverage));
+    groups.run_shared("changes within room", |comm| changes::changes_within_room(comm, folder));
     groups.run_shared("changed slices along k", changes::changed_slices_along_k);
     groups.run_shared("changes in parts of k", changes::changes_in_parts_of_k);
     groups.run_shared("no change", changes::no_change_sends_nothing_more);
@@ -182,9 +166,7 @@ fn run_all(comm: &Arc<dyn Comm>, arguments: &CaseArguments) {
         groups.run_shared(name, trap);
     }
     groups.run("files", |comm| cases::files(comm, folder));
-    groups.run("separate files", |comm| {
-        moving::separate_files(comm, folder)
-    });
+    groups.run("separate files", |comm| moving::separate_files(comm, folder));
     groups.run("redistribution", moving::redistribution);
     groups.run("prepared", moving::prepared);
     groups.run("conjugated", moving::conjugated);

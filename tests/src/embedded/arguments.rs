@@ -31,15 +31,10 @@ fn assert_refused<T>(refused: Result<T, Error>, parts: &[&str]) {
 
 /// Checks that a text is in words of all languages: it has no marks of Rust's, and no numbers by which values are compared.
 fn assert_in_words(text: &str) {
-    let mark = ["{", "::", "\u{1f}", "Some(", "None"]
-        .into_iter()
-        .find(|mark| text.contains(mark));
+    let mark = ["{", "::", "\u{1f}", "Some(", "None"].into_iter().find(|mark| text.contains(mark));
     let mut words = text.split(|letter: char| !letter.is_ascii_alphanumeric());
     let hash = words.find(|word| word.len() >= 8 && word.chars().all(|c| c.is_ascii_hexdigit()));
-    assert!(
-        mark.is_none() && hash.is_none(),
-        "{mark:?} {hash:?}: {text}"
-    );
+    assert!(mark.is_none() && hash.is_none(), "{mark:?} {hash:?}: {text}");
 }
 
 /// Ranks that call with other arguments than the others are told so, with the argument, and none waits. The session can be
@@ -48,31 +43,18 @@ pub(super) fn compare_arguments() {
     let mpi = OwnMpi::funneled();
     let comm = mpi.adopt().unwrap();
     let odd = usize::from(mpi.rank == 1);
-    let others = if mpi.size == 2 {
-        "rank 0"
-    } else {
-        "ranks 0, 2"
-    };
+    let others = if mpi.size == 2 { "rank 0" } else { "ranks 0, 2" };
     let mut session = open_session(&comm);
     let problem = |m| Problem::new(m, 40, 48, 8).unwrap();
     let text = format!("planning: m is 32 on {others}, 33 on rank 1");
     let refused = session.plan(problem(32 + odd), &unmeasured());
     assert_refused(refused, &[text.as_str()]);
-    let config = BalanceConfig {
-        max_iterations: 5 + odd as u32,
-        ..unmeasured()
-    };
+    let config = BalanceConfig { max_iterations: 5 + odd as u32, ..unmeasured() };
     let refused = session.plan(problem(32), &config);
     assert_refused(refused, &["planning: max_iterations is 5", "6 on rank 1"]);
-    let measure = MeasureConfig {
-        min_reps: 3 + odd as u32,
-        ..MeasureConfig::default()
-    };
+    let measure = MeasureConfig { min_reps: 3 + odd as u32, ..MeasureConfig::default() };
     let refused = Session::builder().measure(measure).build(Arc::clone(&comm));
-    assert_refused(
-        refused,
-        &["opening a session: min_reps is 3", "4 on rank 1"],
-    );
+    assert_refused(refused, &["opening a session: min_reps is 3", "4 on rank 1"]);
 
     let plans = [32, 24].map(|m| session.plan(problem(m), &unmeasured()).unwrap());
     compare_multiplications(comm.as_ref(), &mut session, &plans, odd);
@@ -82,10 +64,7 @@ pub(super) fn compare_arguments() {
         1 => session.save_models(),
         _ => session.adopt(plans[0].clone()).map(|_| ()),
     };
-    assert_refused(
-        unlike,
-        &["the call is adopting a plan on", "saving models on rank 1"],
-    );
+    assert_refused(unlike, &["the call is adopting a plan on", "saving models on rank 1"]);
     mpi.meet();
     drop(session);
     drop(comm);
@@ -127,12 +106,7 @@ fn compare_multiplications(comm: &dyn Comm, session: &mut Session, plans: &[Plan
     let generate =
         |spread| Matrix::generate(spread, comm.rank(), Generator::Uniform { seed: 1 }).unwrap();
     let (a, b) = (generate(plan.a()), generate(plan.b()));
-    let words = [
-        "plan is a plan on",
-        "another plan on rank 1",
-        "m is 32 on",
-        "24 on rank 1",
-    ];
+    let words = ["plan is a plan on", "another plan on rank 1", "m is 32 on", "24 on rank 1"];
     assert_refused(prepare(session, &plans[odd]), &words);
     let mut products = [0, 1].map(|index| prepare(session, &plans[index]).unwrap());
     let mut c = products[0].zeros(session).unwrap();
@@ -153,10 +127,7 @@ fn compare_multiplications(comm: &dyn Comm, session: &mut Session, plans: &[Plan
             "another distribution of 32×40 on rank 1",
         ],
     );
-    let config = RedistributeConfig {
-        limit_bytes: 1000 + odd,
-        ..RedistributeConfig::default()
-    };
+    let config = RedistributeConfig { limit_bytes: 1000 + odd, ..RedistributeConfig::default() };
     let source = Stored::by_columns(&[], 32);
     let refused = Matrix::<f64>::from_spread(comm, c.spread(), source, plan.c(), &config);
     assert_refused(refused, &["limit_bytes is 1000 on", "1001 on rank 1"]);
@@ -170,10 +141,7 @@ fn compare_low_calls(comm: &dyn Comm, odd: usize) {
     assert_refused(refused, &["root is 0 on", "1 on rank 1"]);
     assert_refused(comm.share(odd, Some(3)), &["root is 0 on"]);
     let values = "number of values is 2 on";
-    assert_refused(
-        comm.sum_u64(&mut vec![1; 2 + odd]),
-        &[values, "3 on rank 1"],
-    );
+    assert_refused(comm.sum_u64(&mut vec![1; 2 + odd]), &[values, "3 on rank 1"]);
     assert_refused(comm.sum_f64(&mut vec![1.0; 2 + odd]), &[values]);
     // Arguments that all ranks give alike, and wrong.
     let none = "root = 99: the ranks are 0 to";

@@ -26,17 +26,9 @@ pub(super) fn multiply_beside_another_communicator(mpi: &OwnMpi, cores: usize) {
     let side = mpi.rank % 2;
     let half = split_world(mpi, side);
     let mut session = open_session(&half);
-    let all = mpi
-        .adopt()
-        .unwrap()
-        .gather(&list_cores(&session))
-        .unwrap()
-        .concat();
+    let all = mpi.adopt().unwrap().gather(&list_cores(&session)).unwrap().concat();
     let different: BTreeSet<u32> = all.iter().copied().collect();
-    assert!(
-        mpi.size > cores || all.len() == different.len(),
-        "a core is used twice: {all:?}"
-    );
+    assert!(mpi.size > cores || all.len() == different.len(), "a core is used twice: {all:?}");
     mpi.meet();
     for round in 0..ROUNDS {
         multiply_indexed(&mut session, 2 * round + side);
@@ -75,16 +67,11 @@ fn multiply_indexed(session: &mut Session, seed: usize) {
             .collect::<Vec<f64>>()
     });
     let mut c = vec![f64::NAN; on[2].local_shapes(rank)[0].0 * n];
-    let config = ProductConfig {
-        block: Some(8),
-        balance: unmeasured(),
-        ..ProductConfig::default()
-    };
+    let config =
+        ProductConfig { block: Some(8), balance: unmeasured(), ..ProductConfig::default() };
     let (of, factors) = ((on.each_ref(), config), Factors::of((&a, k), (&b, n)));
     let mut product: Product<f64> = session.prepare(of, RunConfig::default()).unwrap();
-    product
-        .run(session, Scalars::PRODUCT, factors, (&mut c, n))
-        .unwrap();
+    product.run(session, Scalars::PRODUCT, factors, (&mut c, n)).unwrap();
     let first = cut(m, rank, ranks);
     for (place, &found) in c.iter().enumerate() {
         let (row, col) = (first + place / n, place % n);
@@ -105,7 +92,5 @@ fn divide_rows(rows: usize, cols: usize, ranks: usize) -> Distribution {
         Region::new(own, 0..cols)
     });
     let parts: Vec<Region> = parts.collect();
-    Distribution::of_regions(rows, cols, &parts)
-        .unwrap()
-        .row_major()
+    Distribution::of_regions(rows, cols, &parts).unwrap().row_major()
 }

@@ -27,18 +27,11 @@ struct Made {
 impl Made {
     fn new(comm: Arc<dyn Comm>) -> Self {
         let mut session = open_session(&comm);
-        let plan = session
-            .plan(Problem::new(32, 32, 32, 8).unwrap(), &unmeasured())
-            .unwrap();
+        let plan = session.plan(Problem::new(32, 32, 32, 8).unwrap(), &unmeasured()).unwrap();
         let product = session.prepare(plan, RunConfig::default()).unwrap();
         let config = RebalanceConfig::default();
         let balancer = Rebalancer::new(Arc::clone(&comm), 60, &config, LoopPart::default());
-        Self {
-            comm,
-            session,
-            product,
-            balancer: balancer.unwrap(),
-        }
+        Self { comm, session, product, balancer: balancer.unwrap() }
     }
 }
 
@@ -59,9 +52,7 @@ pub(super) fn refuse_forked_children() {
             let measured = node.measure::<f64>(8, 8, &[8], &config);
             assert_forked(measured.map(|_| ()).map_err(Error::from));
             refuse_each_call(made);
-            multiply_ones(&mut open_session(
-                &(Arc::new(LocalComm::new()) as Arc<dyn Comm>),
-            ));
+            multiply_ones(&mut open_session(&(Arc::new(LocalComm::new()) as Arc<dyn Comm>)));
         });
         multiply_ones(&mut made.session);
         made.balancer.balance().unwrap();
@@ -78,12 +69,7 @@ fn assert_forked(outcome: Result<(), Error>) {
 }
 
 fn refuse_each_call(made: Made) {
-    let Made {
-        comm,
-        mut session,
-        mut product,
-        mut balancer,
-    } = made;
+    let Made { comm, mut session, mut product, mut balancer } = made;
     refuse_messages(comm.as_ref());
     let refuse = |outcome: Result<(), Error>| assert_forked(outcome);
     let (plan, runs) = (product.plan().clone(), RunConfig::default());
@@ -110,10 +96,7 @@ fn refuse_each_call(made: Made) {
     refuse(balancer.state().map(|_| ()));
     let rows = vec![0.0; balancer.units()[comm.rank()] as usize];
     let mut moved = rows.clone();
-    let memory = UnitMemory::Apart {
-        from: &rows[..],
-        to: &mut moved[..],
-    };
+    let memory = UnitMemory::Apart { from: &rows[..], to: &mut moved[..] };
     refuse(balancer.migrate_memory(1, memory));
     refuse(balancer.migrate_blocks(&mut vec![vec![0.0]; rows.len()]));
     let array = UnitArray::<f64>::zeros(comm.as_ref(), balancer.units(), 1);

@@ -79,16 +79,11 @@ pub(super) fn keep_off_reserved_cores() {
     let before = list_threads();
     let choices = [BlasChoice::Embedded, BlasChoice::OpenBlas, BlasChoice::Auto];
     for (blas, grouping) in
-        choices
-            .into_iter()
-            .zip([Grouping::Auto, Grouping::Node, Grouping::Auto])
+        choices.into_iter().zip([Grouping::Auto, Grouping::Node, Grouping::Auto])
     {
         let builder = Session::builder().reserved_cores([reserved.core]);
-        let mut session = builder
-            .blas(blas.clone())
-            .grouping(grouping)
-            .build(Arc::clone(&comm))
-            .unwrap();
+        let mut session =
+            builder.blas(blas.clone()).grouping(grouping).build(Arc::clone(&comm)).unwrap();
         multiply_ones(&mut session);
         let now = list_threads();
         let mut n_started = 0;
@@ -121,10 +116,7 @@ pub(super) fn share_host() {
     let all = mpi.adopt().unwrap().gather(&mine).unwrap().concat();
     let different: BTreeSet<u32> = all.iter().copied().collect();
     assert_eq!(different.len(), cores, "each core is used: {all:?}");
-    assert!(
-        mpi.size > cores || all.len() == cores,
-        "and used once: {all:?}"
-    );
+    assert!(mpi.size > cores || all.len() == cores, "and used once: {all:?}");
     multiply_ones(&mut session);
     take_whole_host(&alone, cores);
     drop(session);
@@ -207,9 +199,7 @@ pub(super) fn leave_host_blas() {
     let library = library.expect("OpenBLAS, which `cargo xtask test` installs");
     // SAFETY: functions of OpenBLAS with these signatures.
     let count = unsafe {
-        library
-            .get::<unsafe extern "C" fn(i32)>(b"openblas_set_num_threads")
-            .unwrap()(2);
+        library.get::<unsafe extern "C" fn(i32)>(b"openblas_set_num_threads").unwrap()(2);
         *library.get(b"openblas_get_num_threads").unwrap()
     };
     let looks = Cell::new(0);

@@ -5,9 +5,7 @@ use num_complex::Complex64;
 
 /// Small integers, so that every sum is exact in any order.
 pub(crate) fn integers(count: usize, seed: usize) -> Vec<f64> {
-    (0..count)
-        .map(|i| ((i * 7 + i / 11 + seed) % 9) as f64 - 4.0)
-        .collect()
+    (0..count).map(|i| ((i * 7 + i / 11 + seed) % 9) as f64 - 4.0).collect()
 }
 
 /// A number, with an imaginary part where it can have one.
@@ -66,10 +64,7 @@ impl<T: Scalar> Case<T> {
     /// The whole multiplication's.
     pub(crate) fn depth(&self) -> Depth {
         let all = self.updates.iter().map(|update| update.0);
-        Depth {
-            k_max: all.clone().max().unwrap_or(0),
-            k_total: all.sum(),
-        }
+        Depth { k_max: all.clone().max().unwrap_or(0), k_total: all.sum() }
     }
 
     /// Returns the shape of the whole multiplication's job.
@@ -80,10 +75,7 @@ impl<T: Scalar> Case<T> {
     /// The panels of an update.
     pub(crate) fn panels(&self, update: usize) -> (View<'_, T>, View<'_, T>) {
         let before: usize = self.updates[..update].iter().map(|update| update.0).sum();
-        let (k, all) = (
-            before..before + self.updates[update].0,
-            self.depth().k_total,
-        );
+        let (k, all) = (before..before + self.updates[update].0, self.depth().k_total);
         (
             View::new(&self.a, self.rows, all, self.rows).columns(k.clone()),
             View::new(&self.b, all, self.cols, all).block(k, 0..self.cols),

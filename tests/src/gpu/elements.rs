@@ -32,31 +32,12 @@ pub fn little_memory(control: &Control) -> usize {
 /// Narrow updates in between, and a factor that changes in mid-visit.
 pub(super) const MANY: Job<'_> = (
     (160, 150),
-    &[
-        (5, 2.0),
-        (5, 2.0),
-        (5, 2.0),
-        (3, 2.0),
-        (5, -1.0),
-        (5, -1.0),
-        (1, 3.0),
-        (5, 3.0),
-        (5, 3.0),
-    ],
+    &[(5, 2.0), (5, 2.0), (5, 2.0), (3, 2.0), (5, -1.0), (5, -1.0), (1, 3.0), (5, 3.0), (5, 3.0)],
 );
 
 /// The panels of an update are larger than C; one has nothing in it, and one (of real numbers) no factor.
-pub(super) const DEEP: Job<'_> = (
-    (50, 70),
-    &[
-        (90, 1.0),
-        (0, 1.0),
-        (90, 1.0),
-        (40, -2.0),
-        (90, 0.0),
-        (7, 1.0),
-    ],
-);
+pub(super) const DEEP: Job<'_> =
+    ((50, 70), &[(90, 1.0), (0, 1.0), (90, 1.0), (40, -2.0), (90, 0.0), (7, 1.0)]);
 
 /// Makes a worker with limits on GPU memory and on pinned host memory.
 pub(super) fn limited_worker(device_bytes: Option<u64>, host_bytes: Option<u64>) -> CudaWorker {
@@ -112,10 +93,7 @@ fn limited<T: Scalar>(control: &Control, case: &Case<T>, (device, host): (u64, u
     let plan = worker.plan(&case.shape()).expect("a plan");
     assert_eq!(control.device_peak_bytes(), plan.device_bytes, "{what}");
     assert_eq!(control.pinned_peak_bytes(), plan.host_bytes, "{what}");
-    assert!(
-        plan.device_bytes <= device && plan.host_bytes <= host,
-        "{plan:?}"
-    );
+    assert!(plan.device_bytes <= device && plan.host_bytes <= host, "{plan:?}");
     drop(worker);
     assert_clean(Some(control), &what);
     match plan.placement {

@@ -20,11 +20,7 @@ pub fn failures(control: &Control) -> usize {
     let case = Case::new((60, 56, 12), 3);
     let mut runs = 0;
     // C on the GPU, in tiles with gathered panels, and in tiles without memory to gather.
-    for (limit, host_limit) in [
-        (None, None),
-        (Some(20_000), None),
-        (Some(20_000), Some(4096)),
-    ] {
+    for (limit, host_limit) in [(None, None), (Some(20_000), None), (Some(20_000), Some(4096))] {
         let config = CudaConfig {
             memory_limit_bytes: limit,
             host_limit_bytes: host_limit,

@@ -10,13 +10,8 @@ use crate::emulator::Control;
 /// Matrices up to eight times as large as the memory, exact; and not a byte more memory than was planned.
 pub fn out_of_core(control: Option<&Control>) -> usize {
     const LIMIT: u64 = 1 << 20;
-    let shapes = [
-        (300, 310, 40),
-        (512, 512, 32),
-        (1024, 1024, 64),
-        (2111, 509, 50),
-        (97, 10_007, 16),
-    ];
+    let shapes =
+        [(300, 310, 40), (512, 512, 32), (1024, 1024, 64), (2111, 509, 50), (97, 10_007, 16)];
     for (rows, cols, k) in shapes {
         if let Some(control) = control {
             control.reset();
@@ -33,16 +28,8 @@ pub fn out_of_core(control: Option<&Control>) -> usize {
         assert!(plan.device_bytes <= LIMIT);
         case.run_exactly(&mut worker, &format!("{rows}x{cols}"));
         if let Some(control) = control {
-            assert_eq!(
-                control.device_peak_bytes(),
-                plan.device_bytes,
-                "the GPU's memory"
-            );
-            assert_eq!(
-                control.pinned_peak_bytes(),
-                plan.host_bytes,
-                "pinned memory"
-            );
+            assert_eq!(control.device_peak_bytes(), plan.device_bytes, "the GPU's memory");
+            assert_eq!(control.pinned_peak_bytes(), plan.host_bytes, "pinned memory");
             let needs = worker.job_needs(&job);
             assert_eq!(needs.host_bytes, plan.host_bytes);
             assert_eq!(needs.own_bytes, plan.device_bytes);
@@ -101,20 +88,11 @@ pub fn taken_memory(control: &Control) -> usize {
     control.set_memory(1 << 20);
     let mut full = worker(None).expect("a GPU");
     control.set_memory(100);
-    let error = case
-        .run(&mut full)
-        .expect_err("no memory at all")
-        .to_string();
-    assert!(
-        error.contains("CUDA_ERROR_OUT_OF_MEMORY") && error.contains("cuMemAlloc"),
-        "{error}"
-    );
+    let error = case.run(&mut full).expect_err("no memory at all").to_string();
+    assert!(error.contains("CUDA_ERROR_OUT_OF_MEMORY") && error.contains("cuMemAlloc"), "{error}");
     control.set_memory(1 << 20);
     let mut tiny = worker(Some(1000)).expect("a GPU");
-    let error = case
-        .run(&mut tiny)
-        .expect_err("a limit too low")
-        .to_string();
+    let error = case.run(&mut tiny).expect_err("a limit too low").to_string();
     assert!(error.contains("1000 bytes of GPU memory"), "{error}");
     memory.len() + 2
 }

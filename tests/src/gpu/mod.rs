@@ -28,10 +28,7 @@ fn first() -> Result<CudaInfo, DeviceError> {
 }
 
 fn config(memory_limit_bytes: Option<u64>) -> CudaConfig {
-    CudaConfig {
-        memory_limit_bytes,
-        ..CudaConfig::default()
-    }
+    CudaConfig { memory_limit_bytes, ..CudaConfig::default() }
 }
 
 /// A worker with the memory limit given, on threads that are not bound.
@@ -57,11 +54,7 @@ pub(crate) fn assert_clean(control: Option<&Control>, what: &str) {
     assert_eq!(control.live(), 0, "{what}: something was leaked");
     let violation = control.violation();
     assert_eq!(control.violations(), 0, "{what}: {violation}");
-    assert_eq!(
-        control.pageable_copies(),
-        0,
-        "{what}: a copy was not of pinned memory"
-    );
+    assert_eq!(control.pageable_copies(), 0, "{what}: a copy was not of pinned memory");
 }
 
 /// Makes a worker that lives as long as the process, on a real GPU. The last worker that goes takes the driver's

@@ -10,21 +10,12 @@ use crate::emulator::Control;
 
 /// A model by which each unit takes `unit_s` seconds.
 fn model(unit_s: f64) -> PiecewiseFpm {
-    let points = [10, 1000].map(|d| Point {
-        d,
-        t_s: d as f64 * unit_s,
-        reps: 3,
-        ci_s: 0.0,
-    });
+    let points = [10, 1000].map(|d| Point { d, t_s: d as f64 * unit_s, reps: 3, ci_s: 0.0 });
     PiecewiseFpm::from_points(points.into()).expect("a model")
 }
 
 fn points(unit_s: f64) -> Pace {
-    Pace::Points {
-        name: "linear.points".to_owned(),
-        model: model(unit_s),
-        block: 8,
-    }
+    Pace::Points { name: "linear.points".to_owned(), model: model(unit_s), block: 8 }
 }
 
 /// The contract, of slowed GPUs.
@@ -40,9 +31,7 @@ pub fn paced_conform(control: Option<&Control>) -> usize {
         for &limit in limits {
             conformance::run(&mut || {
                 let inner = worker(limit).expect("a GPU");
-                PacedWorker::new(inner.into(), pace.clone())
-                    .expect("a pace")
-                    .into()
+                PacedWorker::new(inner.into(), pace.clone()).expect("a pace").into()
             });
             assert_clean(control, "conformance of a paced GPU");
         }
@@ -72,10 +61,7 @@ pub fn paced_visits(control: Option<&Control>) -> usize {
         case.assert_exact(&found, "a paced GPU");
         for visit in busy_s.chunks(together) {
             let (busy_s, prescribed_s) = (visit.iter().sum::<f64>(), together as f64 * 8e-3);
-            assert!(
-                busy_s > 0.999 * prescribed_s,
-                "{busy_s} s, prescribed {prescribed_s} s"
-            );
+            assert!(busy_s > 0.999 * prescribed_s, "{busy_s} s, prescribed {prescribed_s} s");
         }
         runs += 1;
         drop(paced);

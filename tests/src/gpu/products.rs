@@ -35,10 +35,7 @@ fn refused<T: Scalar>(control: &Control) -> usize {
                 control.set_product(0);
                 match case.run(&mut worker) {
                     Err(DeviceError::Cuda { call, code, .. }) => {
-                        assert!(
-                            call.starts_with("cublas") && call.contains("gemm"),
-                            "{call}"
-                        );
+                        assert!(call.starts_with("cublas") && call.contains("gemm"), "{call}");
                         assert!(code.contains("CUBLAS_STATUS_ALLOC_FAILED"), "{code}");
                     }
                     other => panic!("{what}: {other:?}"),

@@ -42,10 +42,8 @@ pub fn speeds(control: Option<&Control>) -> usize {
 fn measure_speeds() -> Result<f64, Failure> {
     // Room for small products, and for the trial of the link in addition to the memory of a job.
     let mut worker = worker(Some(3 * 8 * 256 * 256))?;
-    let products = [
-        worker.time_products::<f64>(100, 60, 40, 2)?,
-        worker.time_products::<f32>(64, 300, 7, 1)?,
-    ];
+    let products =
+        [worker.time_products::<f64>(100, 60, 40, 2)?, worker.time_products::<f32>(64, 300, 7, 1)?];
     assert!(products.iter().all(|t_s| t_s.is_some_and(|t_s| t_s > 0.0)));
     for (m, n, k) in [(1000, 1000, 1000), (usize::MAX, 2, usize::MAX), (100, 0, 1)] {
         let t_s = worker.time_products::<f64>(m, n, k, 1)?;

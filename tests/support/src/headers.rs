@@ -32,21 +32,11 @@ pub fn check_compiles(headers: &Path, program: &str) {
         let file = folder.path().join(name);
         std::fs::write(&file, program).expect("a writable folder");
         let mut command = Command::new(compiler);
-        command.args([
-            standard,
-            "-pedantic",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-fsyntax-only",
-        ]);
+        command.args([standard, "-pedantic", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]);
         let Ok(output) = command.arg("-I").arg(headers).arg(&file).output() else {
             eprintln!("skipped: there is no {compiler}");
             continue;
         };
-        assert!(
-            output.status.success(),
-            "{compiler}: {output:?} of {program}"
-        );
+        assert!(output.status.success(), "{compiler}: {output:?} of {program}");
     }
 }

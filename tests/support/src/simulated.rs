@@ -74,11 +74,7 @@ impl SimulatedDevice {
         Self {
             peak,
             half: random.uniform(0.0, 0.05) * share,
-            memory: if random.uniform(0.0, CLIFFS) < 1.0 {
-                memory
-            } else {
-                f64::INFINITY
-            },
+            memory: if random.uniform(0.0, CLIFFS) < 1.0 { memory } else { f64::INFINITY },
         }
     }
 
@@ -120,13 +116,7 @@ impl SimulatedNode {
         extent: Extent,
     ) -> Result<Sample, BalanceError> {
         let (rows, columns) = (extent.rows * BLOCK, extent.cols * BLOCK);
-        let mut idpa = Idpa::new(
-            config,
-            self.devices.len(),
-            rows,
-            columns,
-            self.known.as_ref(),
-        );
+        let mut idpa = Idpa::new(config, self.devices.len(), rows, columns, self.known.as_ref());
         loop {
             match idpa.step() {
                 BalanceStep::Measure(slices) => {
@@ -181,11 +171,7 @@ fn to_blocks(rows: u64, columns: u64) -> f64 {
 }
 
 fn balance_to(epsilon: f64) -> BalanceConfig {
-    BalanceConfig {
-        epsilon,
-        max_iterations: MAX_ITERATIONS,
-        ..BalanceConfig::default()
-    }
+    BalanceConfig { epsilon, max_iterations: MAX_ITERATIONS, ..BalanceConfig::default() }
 }
 
 /// Nodes of unlike devices, and a square matrix for them.
@@ -267,10 +253,7 @@ impl SimulatedCluster {
         let blocks = (self.side * self.side) as f64;
         let devices: Vec<SimulatedDevice> =
             self.nodes.iter().flat_map(|n| n.devices.clone()).collect();
-        let slowest = devices
-            .iter()
-            .map(|device| device.peak)
-            .fold(f64::INFINITY, f64::min);
+        let slowest = devices.iter().map(|device| device.peak).fold(f64::INFINITY, f64::min);
         // Even the slowest device could do everything in the higher of these times.
         let (mut low, mut high) = (0.0, 11.0 * blocks / slowest);
         for _ in 0..50 {

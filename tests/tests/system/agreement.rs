@@ -22,10 +22,7 @@ fn launch(mpi: &Mpi, ranks: usize, lines: [&str; 2]) -> Outcome {
     let tail = [&[":", "-n", "1"], last.as_slice()].concat();
     let (program, arguments) = most.split_first().expect("a program");
     let arguments = [arguments, &tail].concat();
-    run(
-        mpi.command(ranks - 1, Path::new(program), &arguments),
-        HANGS,
-    )
+    run(mpi.command(ranks - 1, Path::new(program), &arguments), HANGS)
 }
 
 /// Expects one message with `parts` from a launch with these two lines, under both libraries, on 2 and 3 ranks in turn.
@@ -103,10 +100,8 @@ fn differ_in(option: &str) -> [String; 2] {
 
 #[test]
 fn every_option_of_a_multiplication_must_agree() {
-    let launches: Vec<(Mpi, usize)> = libraries()
-        .into_iter()
-        .flat_map(|mpi| RANKS.map(|ranks| (mpi.clone(), ranks)))
-        .collect();
+    let launches: Vec<(Mpi, usize)> =
+        libraries().into_iter().flat_map(|mpi| RANKS.map(|ranks| (mpi.clone(), ranks))).collect();
     let mut launches_in_turn = launches.iter().cycle();
     let options = list_options("mxm");
     assert!(options.len() > 30, "{options:?}");
@@ -133,31 +128,16 @@ fn two_factors_of_c_are_refused_with_both_values() {
 #[test]
 fn different_commands_are_refused() {
     let mxm = "isochron mxm --size 64";
-    refused(
-        [mxm, "isochron topology"],
-        &["command is isochron mxm on", "isochron topology on"],
-    );
-    refused(
-        [mxm, "isochron partition --units 9 --models x"],
-        &["isochron partition on"],
-    );
-    refused(
-        [mxm, "isochron --version"],
-        &["command is isochron mxm on", "--version on"],
-    );
+    refused([mxm, "isochron topology"], &["command is isochron mxm on", "isochron topology on"]);
+    refused([mxm, "isochron partition --units 9 --models x"], &["isochron partition on"]);
+    refused([mxm, "isochron --version"], &["command is isochron mxm on", "--version on"]);
 }
 
 #[test]
 fn a_mistake_of_one_rank_is_told_with_the_rank() {
     let mxm = "isochron mxm --size 64";
-    refused(
-        [mxm, "isochron mxm --sise 64"],
-        &["unexpected argument '--sise'"],
-    );
-    refused(
-        [mxm, "isochron mxm --size x"],
-        &["invalid value 'x' for '--size <SIZE>'"],
-    );
+    refused([mxm, "isochron mxm --sise 64"], &["unexpected argument '--sise'"]);
+    refused([mxm, "isochron mxm --size x"], &["invalid value 'x' for '--size <SIZE>'"]);
     let unreadable = "env ISOCHRON_LOG=isochron=loud isochron mxm --size 64";
     refused([mxm, unreadable], &["ISOCHRON_LOG = isochron=loud"]);
 }
@@ -168,10 +148,7 @@ fn different_communicators_are_refused() {
     let local = "env ISOCHRON_COMM=local isochron mxm --size 64";
     refused([mxm, local], &["ISOCHRON_COMM"]);
     let mpi = "env ISOCHRON_COMM=mpi isochron mxm --size 64";
-    refused(
-        [mxm, mpi],
-        &["ISOCHRON_COMM is not given on rank", "mpi on rank"],
-    );
+    refused([mxm, mpi], &["ISOCHRON_COMM is not given on rank", "mpi on rank"]);
 }
 
 #[test]

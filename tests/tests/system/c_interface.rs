@@ -13,14 +13,7 @@ use super::memcheck::{check_program, check_ranks};
 use super::own_loops::{SWEEPS, StencilOutcome, check_batch};
 
 /// Options under which the sources compile without a warning.
-const C_OPTIONS: &[&str] = &[
-    "-std=c99",
-    "-pedantic",
-    "-Wall",
-    "-Wextra",
-    "-Werror",
-    "-O2",
-];
+const C_OPTIONS: &[&str] = &["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-O2"];
 const FORTRAN_OPTIONS: &[&str] = &["-std=f2018", "-Wall", "-Wextra", "-Werror", "-O2"];
 
 /// Returns a file of the C interface.
@@ -33,11 +26,7 @@ fn ask_pkg_config(mpi: &Mpi, words: &[&str]) -> Vec<String> {
     let mut command = Command::new("pkg-config");
     command.env("PKG_CONFIG_PATH", prefix().join("lib/pkgconfig"));
     command.args(words).arg(format!("isochron-{}", mpi.name));
-    run(command, HANGS)
-        .success()
-        .split_whitespace()
-        .map(str::to_owned)
-        .collect()
+    run(command, HANGS).success().split_whitespace().map(str::to_owned).collect()
 }
 
 /// A compiler of an MPI library, which compiles in a folder.
@@ -60,11 +49,7 @@ fn name_program(mpi: &Mpi, source: &str) -> String {
 /// Compiles and links `program`, with other sources, objects and options that it needs.
 fn compile(mpi: &Mpi, folder: &Path, program: &str, others: &[&str]) -> PathBuf {
     let made = folder.join(name_program(mpi, program));
-    let language = if program.ends_with(".f90") {
-        "f90"
-    } else {
-        "c"
-    };
+    let language = if program.ends_with(".f90") { "f90" } else { "c" };
     let mut command = start_compiler(mpi, language, folder);
     if language == "f90" {
         command.args(ask_pkg_config(mpi, &["--variable=fortran"]));
@@ -78,10 +63,7 @@ fn compile(mpi: &Mpi, folder: &Path, program: &str, others: &[&str]) -> PathBuf 
     }
     command.args(ask_pkg_config(mpi, &["--cflags", "--libs"]));
     let libdir = ask_pkg_config(mpi, &["--variable=libdir"]);
-    command
-        .arg(format!("-Wl,-rpath,{}", libdir[0]))
-        .arg("-o")
-        .arg(&made);
+    command.arg(format!("-Wl,-rpath,{}", libdir[0])).arg("-o").arg(&made);
     run(command, HANGS).success();
     made
 }
@@ -148,16 +130,9 @@ fn a_c_program_multiplies_its_own_matrices_in_its_own_communicator() {
     for mpi in libraries() {
         let program = compile(&mpi, folder.path(), "examples/block_cyclic.c", &[]);
         let output = run(mpi.command::<&str>(3, &program, &[]), HANGS).success();
-        let counts = output
-            .lines()
-            .filter_map(|line| line.split_once(" elements of this rank"));
+        let counts = output.lines().filter_map(|line| line.split_once(" elements of this rank"));
         let counts = counts.map(|(count, _)| count.parse::<usize>().expect("a number"));
-        assert_eq!(
-            counts.sum::<usize>(),
-            3 * 200 * 100,
-            "{}: {output}",
-            mpi.name
-        );
+        assert_eq!(counts.sum::<usize>(), 3 * 200 * 100, "{}: {output}", mpi.name);
     }
 }
 
@@ -259,11 +234,7 @@ fn threads_of_the_program_and_of_its_session_have_different_cores() {
             ];
             let outcome = run(mpi.command(ranks, &program, &words), HANGS);
             let line = "computed beside each other";
-            assert!(
-                outcome.stdout.contains(line),
-                "{}, {ranks}: {outcome:#?}",
-                mpi.name
-            );
+            assert!(outcome.stdout.contains(line), "{}, {ranks}: {outcome:#?}", mpi.name);
             outcome.success();
         }
     }
@@ -281,11 +252,7 @@ fn small_programs_in_c_and_fortran_multiply() {
         for example in mpi.take_turns(["examples/product.c", "examples/product.f90"]) {
             let program = compile(&mpi, folder.path(), example, &[]);
             let output = run(mpi.command::<&str>(2, &program, &[]), HANGS).success();
-            assert!(
-                output.contains("each element of C is 100"),
-                "{}: {output}",
-                mpi.name
-            );
+            assert!(output.contains("each element of C is 100"), "{}: {output}", mpi.name);
         }
     }
 }
@@ -330,11 +297,7 @@ fn valgrind_finds_nothing_in_wrong_calls() {
     for (mpi, ranks) in jobs {
         let program = compile(mpi, folder.path(), "tests/wrong_calls.c", &[]);
         let output = check_ranks(mpi, ranks, &program, &["mpi", "tidy"]);
-        assert_eq!(
-            output.matches("calls were refused").count(),
-            ranks,
-            "{output}"
-        );
+        assert_eq!(output.matches("calls were refused").count(), ranks, "{output}");
         if is_whole() && ranks == 1 {
             let output = check_program(&program, &[]);
             assert!(output.contains("calls were refused"), "{output}");
@@ -370,16 +333,10 @@ fn the_libraries_export_the_calls_of_the_header_alone() {
         let name = format!("libisochron-{}.so.0", mpi.name);
         let library = prefix().join("lib").join(&name);
         let mut command = Command::new("nm");
-        command
-            .args(["-D", "--defined-only", "--format=posix"])
-            .arg(&library);
+        command.args(["-D", "--defined-only", "--format=posix"]).arg(&library);
         let symbols = run(command, HANGS).success();
         let symbols = symbols.lines().filter_map(|line| line.split(' ').next());
-        assert_eq!(
-            symbols.map(str::to_owned).collect::<BTreeSet<_>>(),
-            calls,
-            "{name}"
-        );
+        assert_eq!(symbols.map(str::to_owned).collect::<BTreeSet<_>>(), calls, "{name}");
         let mut command = Command::new("readelf");
         command.arg("-d").arg(&library);
         let soname = run(command, HANGS).success();
@@ -390,11 +347,7 @@ fn the_libraries_export_the_calls_of_the_header_alone() {
 #[test]
 fn every_call_is_tried_wrongly_and_is_made_from_fortran() {
     let header = fs::read_to_string(find_source("include/isochron.h")).expect("the header");
-    for file in [
-        "tests/wrong_calls.c",
-        "fortran/isochron.f90",
-        "tests/calls.f90",
-    ] {
+    for file in ["tests/wrong_calls.c", "fortran/isochron.f90", "tests/calls.f90"] {
         let names = list_names(&fs::read_to_string(find_source(file)).expect("a source"));
         let missing: Vec<String> = list_calls(&header).difference(&names).cloned().collect();
         assert!(missing.is_empty(), "{file}: {missing:?}");

@@ -18,17 +18,12 @@ pub fn spec(test: &str, hosts: usize, bandwidth: &str, latency: &str) -> Spec {
 /// Three hosts of unlike speed; `None` where they cannot be had.
 fn hosts(test: &str) -> Option<EmulatedCluster> {
     let mut spec = spec(test, 3, "1gbit", "100us");
-    spec.quotas = ["none", "none", "50%"]
-        .map(|text| text.parse().expect("a quota"))
-        .into();
+    spec.quotas = ["none", "none", "50%"].map(|text| text.parse().expect("a quota")).into();
     EmulatedCluster::bring_up_for_test(&cluster_program(), &spec)
 }
 
 pub fn launcher(mpi: &Mpi, library: MpiFamily) -> MpiLauncher {
-    MpiLauncher {
-        mpi: library,
-        mpirun: mpi.mpirun().to_owned(),
-    }
+    MpiLauncher { mpi: library, mpirun: mpi.mpirun().to_owned() }
 }
 
 /// Bytes that a host has sent through its network card.
@@ -70,10 +65,7 @@ fn ranks_multiply_exactly_on_three_hosts() {
     assert_eq!(places, ["iso-1", "iso-1", "iso-2", "iso-3"]);
     // Its part of an operand, the smallest of them 1/100 of 768 x 768 x 8 bytes, has to leave the host.
     let through_card = sent(&cluster, "iso-2") - before;
-    assert!(
-        through_card > 47_000,
-        "{through_card} bytes went over the network"
-    );
+    assert!(through_card > 47_000, "{through_card} bytes went over the network");
 }
 
 #[test]
@@ -87,9 +79,8 @@ fn a_quota_is_taken_out_of_measured_times_and_named() {
         "measure jacobi --width 64 --to 9 --points 2 --max-reps 3 --json",
         "measure mxm --block 8 --to 9 --points 2 --max-reps 3 --json",
     ] {
-        let mut command = cluster
-            .mpirun_command(&launcher, &[0, 1, 1])
-            .expect("ranks for each host");
+        let mut command =
+            cluster.mpirun_command(&launcher, &[0, 1, 1]).expect("ranks for each host");
         command.arg(&mpi.isochron).args(line.split(' '));
         let found: Value = serde_json::from_str(&run(command, HANGS).success()).expect("models");
         let quotas: Vec<&Value> = found["ranks"]
@@ -153,9 +144,7 @@ fn a_platform_file_and_a_balance_are_of_both_hosts() {
 #[test]
 fn a_campaign_tells_how_its_hosts_differ() {
     let mut spec = spec("campaign", 2, "1gbit", "100us");
-    spec.quotas = ["none", "50%"]
-        .map(|text| text.parse().expect("a quota"))
-        .into();
+    spec.quotas = ["none", "50%"].map(|text| text.parse().expect("a quota")).into();
     let Some(cluster) = EmulatedCluster::bring_up_for_test(&cluster_program(), &spec) else {
         return;
     };
@@ -186,10 +175,7 @@ fn a_campaign_tells_how_its_hosts_differ() {
     let facts = std::fs::read(environment.path()).expect("a description");
     let facts: Value = serde_json::from_slice(&facts).expect("a description");
     assert_eq!(facts["hosts"], "iso-1 iso-2");
-    assert_eq!(
-        facts["unlike_hosts"],
-        serde_json::json!({"iso-2": {"cpu quota_cores": 0.5}})
-    );
+    assert_eq!(facts["unlike_hosts"], serde_json::json!({"iso-2": {"cpu quota_cores": 0.5}}));
 }
 
 /// The launcher alone: a job of MPICH as Debian builds it may hang in MPI_Finalize wherever its ranks talk over TCP,
@@ -218,9 +204,7 @@ fn a_host_whose_help_does_not_pay_gets_nothing() {
     };
     let [mpi, _] = libraries();
     let launcher = launcher(&mpi, MpiFamily::OpenMpi);
-    let mut command = cluster
-        .mpirun_command(&launcher, &[1, 1])
-        .expect("a rank a host");
+    let mut command = cluster.mpirun_command(&launcher, &[1, 1]).expect("a rank a host");
     // Half of a factor takes a second to travel, and the whole product a two-hundredth of that to compute by these models:
     // so much that a link need not be measured well, which lets short messages pass faster.
     let models = tempfile::tempdir().expect("a folder");
@@ -234,11 +218,8 @@ fn a_host_whose_help_does_not_pay_gets_nothing() {
     command.arg("--models").arg(models.path());
     let report: Value = serde_json::from_str(&run(command, HANGS).success()).expect("a report");
     let left_out = &report["balance"]["left_out"];
-    let [without_s, with_s] = ["without_s", "with_s"].map(|key| {
-        left_out[key]
-            .as_f64()
-            .unwrap_or_else(|| panic!("no prediction in {report}"))
-    });
+    let [without_s, with_s] = ["without_s", "with_s"]
+        .map(|key| left_out[key].as_f64().unwrap_or_else(|| panic!("no prediction in {report}")));
     assert!(without_s < with_s, "{left_out}");
     let cols: Vec<_> = report["nodes"]
         .as_array()
@@ -246,14 +227,8 @@ fn a_host_whose_help_does_not_pay_gets_nothing() {
         .iter()
         .map(|node| node["cols"].as_u64())
         .collect();
-    assert!(
-        cols.contains(&Some(0)) && cols.contains(&Some(600)),
-        "{cols:?}"
-    );
-    assert_eq!(
-        (&report["verified"], &report["bytes"]),
-        (&true.into(), &0.into())
-    );
+    assert!(cols.contains(&Some(0)) && cols.contains(&Some(600)), "{cols:?}");
+    assert_eq!((&report["verified"], &report["bytes"]), (&true.into(), &0.into()));
 }
 
 #[test]
@@ -272,19 +247,15 @@ fn a_silent_host_is_named_by_the_others() {
         command.arg("env").arg(stop).arg(&mpi.isochron);
         let line =
             "mxm --size 256 --block 32 --panel 32 --split c --strategy homogeneous --store none";
-        command
-            .args(line.split(' '))
-            .args(["--stall-timeout", "10"]);
+        command.args(line.split(' ')).args(["--stall-timeout", "10"]);
         (Running::start(command), victim)
     });
     for (job, victim) in jobs {
         let told = job.wait(HANGS).failure(1);
         let (rank, host) = (victim, victim + 1);
         let silent = format!("isochron: rank {rank} on iso-{host} has been silent for ");
-        let line = told
-            .lines()
-            .find(|line| line.starts_with(&silent))
-            .unwrap_or_else(|| panic!("{told}"));
+        let line =
+            told.lines().find(|line| line.starts_with(&silent)).unwrap_or_else(|| panic!("{told}"));
         assert!(line.contains("it was multiplying"), "{told}");
         let end =
             " (stopped, or its host or link is gone); the job ends, after 10 s without progress";

@@ -29,10 +29,7 @@ fn emulated(case: &str, settings: &[(&str, &str)]) -> Outcome {
 fn run_under(schedules: &[&str], case: &str, memory: &str) {
     for schedule in schedules {
         let output = emulated(case, &[("MEMORY", memory), ("SCHEDULE", schedule)]).success();
-        assert!(
-            output.contains("on Emulated CUDA device 0"),
-            "{schedule}: {output}"
-        );
+        assert!(output.contains("on Emulated CUDA device 0"), "{schedule}: {output}");
     }
 }
 
@@ -140,49 +137,19 @@ fn what_was_found_is_one_line() {
     let two = [("DEVICES", "2"), ("PCI", "0000:3B:00.0,0000:AF:00.0")];
     said(
         &two,
-        &[
-            "CUDA 13.0",
-            "Emulated CUDA device 0 at 0000:3b:00.0",
-            "device 1 at 0000:af:00.0",
-        ],
+        &["CUDA 13.0", "Emulated CUDA device 0 at 0000:3b:00.0", "device 1 at 0000:af:00.0"],
     );
-    said(
-        &[("DEVICES", "0")],
-        &["no GPU", "CUDA_VISIBLE_DEVICES", "GPUs are not used"],
-    );
-    said(
-        &[("VERSION", "10020")],
-        &["CUDA 10.2", "11.4", "update the driver"],
-    );
+    said(&[("DEVICES", "0")], &["no GPU", "CUDA_VISIBLE_DEVICES", "GPUs are not used"]);
+    said(&[("VERSION", "10020")], &["CUDA 10.2", "11.4", "update the driver"]);
     let one_is_silent = [("DEVICES", "3"), ("FAIL", "cuDeviceGetName:2=999")];
-    said(
-        &one_is_silent,
-        &[
-            "device 0 at",
-            "device 2 at",
-            "1 more do not answer and are not used",
-        ],
-    );
+    said(&one_is_silent, &["device 0 at", "device 2 at", "1 more do not answer and are not used"]);
     said(
         &[("FAIL", "cuInit:1=803")],
-        &[
-            "cuInit",
-            "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
-            "restart the host",
-        ],
+        &["cuInit", "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "restart the host"],
     );
     said(&[("FAIL", "cuInit:1=999")], &["CUDA_ERROR_UNKNOWN (999)"]);
-    said(
-        &[("FAIL", "cuDeviceGetName:1=214")],
-        &["CUDA_ERROR_ECC_UNCORRECTABLE"],
-    );
-    said(
-        &[("MIG", "1+1")],
-        &[
-            "instance 0.0 at 0000:17:00.0",
-            "instance 1.0 at 0000:17:00.0",
-        ],
-    );
+    said(&[("FAIL", "cuDeviceGetName:1=214")], &["CUDA_ERROR_ECC_UNCORRECTABLE"]);
+    said(&[("MIG", "1+1")], &["instance 0.0 at 0000:17:00.0", "instance 1.0 at 0000:17:00.0"]);
 }
 
 /// Returns the GPUs that a process sees with a driver of this version.
@@ -201,11 +168,7 @@ fn seen(version: &str, visible: Option<&str>) -> Vec<String> {
     finding(&output);
     let list = output.stdout.lines().nth(1).expect("a list");
     let list: serde_json::Value = serde_json::from_str(list).expect("JSON");
-    list.as_array()
-        .expect("a list")
-        .iter()
-        .map(read_uuid)
-        .collect()
+    list.as_array().expect("a list").iter().map(read_uuid).collect()
 }
 
 fn read_uuid(gpu: &serde_json::Value) -> String {
@@ -249,12 +212,8 @@ fn a_library_that_is_no_driver_is_told_apart() {
 
 #[test]
 fn a_driver_that_lacks_functions_is_told_to_be_old_or_incomplete() {
-    let old = [
-        "it is for CUDA 10.2",
-        "11.4 is the oldest",
-        "update the driver",
-        "GPUs are not used",
-    ];
+    let old =
+        ["it is for CUDA 10.2", "11.4 is the oldest", "update the driver", "GPUs are not used"];
     let incomplete = ["no function `cuInit`", "not a complete driver"];
     for (version, parts) in [(10_020, &old[..]), (12_040, &incomplete)] {
         let folder = tempfile::tempdir().expect("a folder");
@@ -294,23 +253,13 @@ fn a_machine_without_cuda_is_told_so() {
         return;
     }
     let output = run(cases("survey"), HANGS);
-    assert_eq!(
-        finding(&output),
-        "no CUDA driver: libcuda was not found; GPUs are not used"
-    );
+    assert_eq!(finding(&output), "no CUDA driver: libcuda was not found; GPUs are not used");
     assert_eq!(output.stdout.lines().nth(1), Some("[]"));
 }
 
 #[test]
 fn the_real_gpu_conforms() {
-    for case in [
-        "conformance",
-        "paced",
-        "out-of-core",
-        "elements",
-        "narrow-limits",
-        "speeds",
-    ] {
+    for case in ["conformance", "paced", "out-of-core", "elements", "narrow-limits", "speeds"] {
         // Where `ISOCHRON_REQUIRE_GPU` is 1, a case that is skipped has failed.
         let output = run(cases(case), HANGS).success();
         if output.starts_with("skipped: ") {
@@ -329,9 +278,7 @@ fn multiplied(ranks: usize, gpus: &str, arguments: &[&str]) -> serde_json::Value
         .collect();
     let mut command = mpi.command(ranks, &mpi.isochron, &arguments);
     emulate(&mut command, folder.path());
-    command
-        .env("ISOCHRON_CUDA_EMULATOR_DEVICES", gpus)
-        .env("ISOCHRON_CUDA_EMULATOR_MEMORY", "1M");
+    command.env("ISOCHRON_CUDA_EMULATOR_DEVICES", gpus).env("ISOCHRON_CUDA_EMULATOR_MEMORY", "1M");
     let text = run(command, HANGS).success();
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
@@ -377,10 +324,7 @@ fn ranks_multiply_on_the_gpus_of_their_host() {
         let report = multiplied(ranks, gpus, &[]);
         assert_eq!(report["verified"], true, "{report}");
         let found = devices(&report, "cuda");
-        let mut names: Vec<&str> = found
-            .iter()
-            .filter_map(|gpu| gpu["name"].as_str())
-            .collect();
+        let mut names: Vec<&str> = found.iter().filter_map(|gpu| gpu["name"].as_str()).collect();
         names.sort_unstable();
         assert_eq!(names.len(), expected, "{ranks} ranks: {report}");
         names.dedup();
@@ -400,19 +344,11 @@ fn a_platform_file_names_gpus() {
     std::fs::write(&platform, text).expect("a writable folder");
     let report = multiplied(1, "1", &["--platform", platform.to_str().expect("a name")]);
     assert_eq!(report["verified"], true, "{report}");
-    assert_eq!(
-        (
-            devices(&report, "cpu").len(),
-            devices(&report, "cuda").len()
-        ),
-        (1, 1)
-    );
+    assert_eq!((devices(&report, "cpu").len(), devices(&report, "cuda").len()), (1, 1));
     // Where there is no GPU, that is said.
     let [mpi, _] = libraries();
     let mut command = Command::new(&mpi.isochron);
-    command
-        .args(["mxm", "--size", "100", "--platform"])
-        .arg(&platform);
+    command.args(["mxm", "--size", "100", "--platform"]).arg(&platform);
     let empty = tempfile::tempdir().expect("a folder");
     emulate(&mut command, empty.path());
     command.env("ISOCHRON_CUDA_EMULATOR_DEVICES", "0");
@@ -438,10 +374,7 @@ fn a_gpu_that_cannot_be_used_is_left_out() {
         assert!(!devices(&report, "cpu").is_empty(), "{failure}: {text}");
         let notices = report["nodes"][0]["notices"].to_string();
         let call = failure.split(':').next().expect("a call");
-        assert!(
-            notices.contains(call) && notices.contains("not used"),
-            "{notices}"
-        );
+        assert!(notices.contains(call) && notices.contains("not used"), "{notices}");
     }
 }
 
@@ -455,8 +388,5 @@ fn a_gpu_that_is_lost_ends_the_run_with_its_name_and_the_call() {
         .env("ISOCHRON_CUDA_EMULATOR_DEVICES", "2")
         .env("ISOCHRON_CUDA_EMULATOR_FAIL", "cublasDgemm_v2:4=719");
     let stderr = run(command, HANGS).failure(1);
-    assert!(
-        stderr.contains("cublasDgemm_v2 on cuda") && stderr.contains("was lost"),
-        "{stderr}"
-    );
+    assert!(stderr.contains("cublasDgemm_v2 on cuda") && stderr.contains("was lost"), "{stderr}");
 }

@@ -133,9 +133,8 @@ fn what_a_faulty_blas_does_on_one_rank_is_found() {
 fn what_a_blas_writes_into_its_inputs_is_not_published() {
     let folder = Folder::new();
     let (blas, out) = (compile(&folder), folder.path("c.npy"));
-    let factors = [
-        "1.06", "1.25", "-1", "0", "1e3", "0.5", "2", "16", "-2", "0.75", "1e-3", "4", "1.125",
-    ];
+    let factors =
+        ["1.06", "1.25", "-1", "0", "1e3", "0.5", "2", "16", "-2", "0.75", "1e-3", "4", "1.125"];
     let factors = &factors[..if is_whole() { factors.len() } else { 1 }];
     let mut cases = Vec::new();
     for factor in factors {
@@ -151,10 +150,7 @@ fn what_a_blas_writes_into_its_inputs_is_not_published() {
             let variables = [("FAULT", input), ("FACTOR", factor)];
             let told = multiply_on(ranks, &mpi, &line, &variables).failure(1);
             let case = format!("{factor} {kind} {input} {ranks}: {told}");
-            assert!(
-                told.contains("failed its check") || told.contains("not verified"),
-                "{case}"
-            );
+            assert!(told.contains("failed its check") || told.contains("not verified"), "{case}");
             assert!(!fs::exists(&out).expect("a folder"), "{case}");
         }
     }
@@ -164,10 +160,8 @@ fn what_a_blas_writes_into_its_inputs_is_not_published() {
 fn a_bit_that_flips_after_the_check_is_not_published() {
     let folder = Folder::new();
     let stages = ["digested", "checked", "copied", "written"];
-    let cases: Vec<_> = stages
-        .iter()
-        .flat_map(|stage| [(*stage, "npy"), (*stage, "mtx")])
-        .collect();
+    let cases: Vec<_> =
+        stages.iter().flat_map(|stage| [(*stage, "npy"), (*stage, "mtx")]).collect();
     for mpi in libraries() {
         for (stage, ending) in mpi.take_turns(cases.iter().copied()) {
             let out = folder.path(&format!("c.{ending}"));
@@ -193,10 +187,7 @@ fn check(words: &[&str]) -> Outcome {
 
 #[test]
 fn a_file_is_compared_with_the_report_of_its_run() {
-    for (mpi, (ending, kind)) in libraries()
-        .into_iter()
-        .zip([("npy", "c32"), ("mtx", "f32")])
-    {
+    for (mpi, (ending, kind)) in libraries().into_iter().zip([("npy", "c32"), ("mtx", "f32")]) {
         let folder = Folder::new();
         let [out, report, bare] =
             [&*format!("c.{ending}"), "c.json", "bare.json"].map(|name| folder.path(name));
@@ -227,11 +218,9 @@ fn a_file_is_compared_with_the_report_of_its_run() {
         let longer = folder.write("longer.json", &text.replace("\"m\": 70", "\"m\": 71"));
         let told = check(&[&out, "--report", &longer]).failure(1);
         assert!(told.contains("70×50, not 71×50"), "{told}");
-        for (file, report) in [
-            (&report, &report),
-            (&out, &out),
-            (&folder.path("none.npy"), &report),
-        ] {
+        for (file, report) in
+            [(&report, &report), (&out, &out), (&folder.path("none.npy"), &report)]
+        {
             check(&[file, "--report", report]).failure(2);
         }
     }
@@ -240,18 +229,12 @@ fn a_file_is_compared_with_the_report_of_its_run() {
 #[test]
 fn a_result_beyond_its_type_is_said_to_overflow() {
     let folder = Folder::new();
-    let a = folder.write(
-        "a.mtx",
-        "%%MatrixMarket matrix array real general\n2 2\n1e30\n1\n1\n1\n",
-    );
+    let a = folder.write("a.mtx", "%%MatrixMarket matrix array real general\n2 2\n1e30\n1\n1\n1\n");
     let out = folder.path("c.npy");
     let line = format!("mxm --a {a} --b {a} --type f32 --out {out}");
     for mpi in libraries() {
         let told = multiply(&mpi, &line, &[]).failure(1);
-        assert!(
-            told.contains("overflows f32") && told.contains("row 0, column 0"),
-            "{told}"
-        );
+        assert!(told.contains("overflows f32") && told.contains("row 0, column 0"), "{told}");
         assert!(!fs::exists(&out).expect("a folder"));
     }
     let [mpi, _] = libraries();

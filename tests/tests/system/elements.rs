@@ -57,11 +57,7 @@ fn multiply(mpi: &Mpi, words: &str) -> Outcome {
 #[test]
 fn factors_are_complex_where_the_elements_are() {
     let [mpi, _] = libraries();
-    for factors in [
-        "--alpha 2-3i --beta -1i",
-        "--alpha=-i --beta 4",
-        "--alpha -2",
-    ] {
+    for factors in ["--alpha 2-3i --beta -1i", "--alpha=-i --beta 4", "--alpha -2"] {
         let text = multiply(&mpi, &format!("--type c64 {factors}")).success();
         let report: Report = serde_json::from_str(&text).unwrap();
         assert_eq!(report.verified, Some(true), "{factors}");
@@ -70,18 +66,9 @@ fn factors_are_complex_where_the_elements_are() {
         ("--alpha 2i", "matrices of f64 have real factors"),
         ("--type f32 --beta 1+1i", "use --type c32 or c64"),
         ("--alpha x", "invalid"),
-        (
-            "--type c64 --alpha infi",
-            "a factor must be a finite number",
-        ),
-        (
-            "--type f32 --alpha 1e300",
-            "numbers of f32 do not reach so far",
-        ),
-        (
-            "--type c32 --beta 1e-60",
-            "numbers of c32 do not reach so far",
-        ),
+        ("--type c64 --alpha infi", "a factor must be a finite number"),
+        ("--type f32 --alpha 1e300", "numbers of f32 do not reach so far"),
+        ("--type c32 --beta 1e-60", "numbers of c32 do not reach so far"),
         ("--type f16", "use f32, f64, c32 or c64"),
     ] {
         let stderr = multiply(&mpi, words).failure(INPUT);
@@ -96,24 +83,12 @@ fn files_say_which_type_it_is() {
     let [single, complex, text] = ["single.npy", "complex.npy", "both.mtx"]
         .map(|name| folder.path().join(name).to_str().unwrap().to_owned());
     let cases: [(&[&str], ElementType); 6] = [
-        (
-            &["--size", "40", "--type", "f32", "--out", &single],
-            ElementType::F32,
-        ),
-        (
-            &["--size", "40", "--type", "c32", "--out", &complex],
-            ElementType::C32,
-        ),
+        (&["--size", "40", "--type", "f32", "--out", &single], ElementType::F32),
+        (&["--size", "40", "--type", "c32", "--out", &complex], ElementType::C32),
         (&["--a", &single, "--b", &single], ElementType::F32),
-        (
-            &["--a", &single, "--b", &complex, "--out", &text],
-            ElementType::C32,
-        ),
+        (&["--a", &single, "--b", &complex, "--out", &text], ElementType::C32),
         (&["--a", &single, "--b", &text], ElementType::C64),
-        (
-            &["--a", &single, "--b", &single, "--type", "f64"],
-            ElementType::F64,
-        ),
+        (&["--a", &single, "--b", &single, "--type", "f64"], ElementType::F64),
     ];
     for (words, element) in cases {
         let all = [&["mxm", "--block", "8", "--json"], words].concat();
@@ -122,10 +97,7 @@ fn files_say_which_type_it_is() {
     }
     let words = ["mxm", "--a", &single, "--b", &complex, "--type", "f64"];
     let stderr = run(mpi.command(2, &mpi.isochron, &words), SOON).failure(INPUT);
-    assert!(
-        stderr.contains("complex.npy: holds complex numbers, and f64 has none"),
-        "{stderr}"
-    );
+    assert!(stderr.contains("complex.npy: holds complex numbers, and f64 has none"), "{stderr}");
 }
 
 #[test]
@@ -142,10 +114,7 @@ fn a_plan_is_for_one_type() {
     assert_eq!(document.problem().element(), ElementType::C32);
     let words = ["mxm", "--load-plan", path, "--json", "--verify", "exact"];
     let report: Report = serde_json::from_str(&mpi.isochron(2, &words).success()).unwrap();
-    assert_eq!(
-        (report.element, report.verified),
-        (ElementType::C32, Some(true))
-    );
+    assert_eq!((report.element, report.verified), (ElementType::C32, Some(true)));
     let words = ["mxm", "--load-plan", path, "--type", "f64"];
     let stderr = mpi.isochron(2, &words).failure(INPUT);
     assert!(stderr.contains("it is for matrices of c32"), "{stderr}");

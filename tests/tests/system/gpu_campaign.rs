@@ -40,9 +40,7 @@ fn shrink(text: &str) -> String {
         let (number, after) = from.split_at(from.find(|c| !is_digit(c)).unwrap_or(from.len()));
         // Digits in a name or behind a point are no number.
         let is_number = !before.ends_with(|c: char| c.is_alphanumeric() || c == '.');
-        let small = SMALL
-            .iter()
-            .find(|(large, _)| is_number && *large == number);
+        let small = SMALL.iter().find(|(large, _)| is_number && *large == number);
         shrunk.extend([before, small.map_or(number, |(_, small)| small)]);
         rest = after;
     }
@@ -86,10 +84,7 @@ impl SmallCampaigns {
         }
         let cuda = tempfile::tempdir_in(self.path("cuda")).expect("a writable folder");
         emulate(&mut command, cuda.path());
-        let own = [
-            self.path("bin"),
-            program.parent().expect("a folder").to_owned(),
-        ];
+        let own = [self.path("bin"), program.parent().expect("a folder").to_owned()];
         let others = std::env::var_os("PATH").unwrap_or_default();
         let all = own.into_iter().chain(std::env::split_paths(&others));
         command
@@ -102,23 +97,15 @@ impl SmallCampaigns {
 
     /// Measures a campaign and draws its figures. Returns its report.
     fn measure(&self, name: &str) -> Value {
-        let campaign = Path::new("bench/campaigns")
-            .join(name)
-            .with_extension("toml");
+        let campaign = Path::new("bench/campaigns").join(name).with_extension("toml");
         let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let file = self.folder.path().join(&campaign);
         fs::write(&file, shrink(&read(&checkout.join(&campaign)))).expect("a writable folder");
         let results = self.path(name);
         let [mpi, _] = libraries();
-        self.run(
-            &mpi.isochron,
-            &[&"campaign", &"run", &file, &"--dir", &results],
-        );
+        self.run(&mpi.isochron, &[&"campaign", &"run", &file, &"--dir", &results]);
         self.run(&bench_program(), &[&"figures", &results]);
-        let report = self.run(
-            &mpi.isochron,
-            &[&"campaign", &"report", &results, &"--json"],
-        );
+        let report = self.run(&mpi.isochron, &[&"campaign", &"report", &results, &"--json"]);
         serde_json::from_str(&report).expect("a report")
     }
 }
@@ -155,13 +142,7 @@ fn the_link_is_measured_with_as_many_host_cores_as_there_are() {
     let rows = report["rows"].as_array().expect("rows");
     let one = rows.iter().find(|row| row["parameters"]["cores"] == 1);
     let one = &one.expect("a row")["results"];
-    for speed in [
-        "pinned_up",
-        "pinned_down",
-        "pinned_both",
-        "ordinary_up",
-        "ordinary_down",
-    ] {
+    for speed in ["pinned_up", "pinned_down", "pinned_both", "ordinary_up", "ordinary_down"] {
         let speed = &one[speed]["median"];
         assert!(speed.as_f64().is_some_and(|speed| speed > 0.0), "{one}");
     }
@@ -181,27 +162,13 @@ fn models_of_a_gpu_and_of_cores_become_points_files() {
         let path = file.expect("a file").path();
         let points = ModelFile::parse(&read(&path)).expect("a points file");
         assert!(points.points.len() >= 3, "{}", path.display());
-        names.push(
-            path.file_name()
-                .expect("a name")
-                .to_string_lossy()
-                .into_owned(),
-        );
+        names.push(path.file_name().expect("a name").to_string_lossy().into_owned());
     }
     names.sort();
-    assert!(
-        names.iter().any(|name| name.ends_with("-alone.points")),
-        "{names:?}"
-    );
-    assert!(
-        names.iter().any(|name| name.ends_with("-together.points")),
-        "{names:?}"
-    );
+    assert!(names.iter().any(|name| name.ends_with("-alone.points")), "{names:?}");
+    assert!(names.iter().any(|name| name.ends_with("-together.points")), "{names:?}");
     let picture = read(&small.path("gpu-models/speeds.svg"));
-    assert!(
-        picture.contains("GFLOP/s") && !picture.contains("NaN"),
-        "{picture}"
-    );
+    assert!(picture.contains("GFLOP/s") && !picture.contains("NaN"), "{picture}");
 }
 
 #[test]
@@ -212,10 +179,7 @@ fn without_a_gpu_a_contender_says_what_was_found() {
     emulate(&mut command, libraries.path());
     command.env("ISOCHRON_CUDA_EMULATOR_DEVICES", "0");
     let stderr = run(command, HANGS).failure(1);
-    assert!(
-        stderr.contains("there is no GPU to measure: a CUDA driver"),
-        "{stderr}"
-    );
+    assert!(stderr.contains("there is no GPU to measure: a CUDA driver"), "{stderr}");
 }
 
 #[test]

@@ -18,9 +18,7 @@ fn emulated(mpi: &Mpi, ranks: usize, gpus: usize, arguments: &[&str]) -> Outcome
 /// Returns the lines of a platform file for a node with these devices.
 fn describe_node(devices: &[&str]) -> String {
     let devices = devices.iter();
-    let devices: Vec<String> = devices
-        .map(|keys| format!("[[node.device]]\n{keys}\n"))
-        .collect();
+    let devices: Vec<String> = devices.map(|keys| format!("[[node.device]]\n{keys}\n")).collect();
     format!("[[node]]\n{}", devices.concat())
 }
 
@@ -40,12 +38,7 @@ fn multiplied(mpi: &Mpi, gpus: usize, nodes: &[&[&str]]) -> Outcome {
 fn gpus(text: &str) -> Vec<Vec<String>> {
     let report: Value = serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"));
     assert_eq!(report["verified"], true, "{report}");
-    report["nodes"]
-        .as_array()
-        .expect("nodes")
-        .iter()
-        .map(name_gpus)
-        .collect()
+    report["nodes"].as_array().expect("nodes").iter().map(name_gpus).collect()
 }
 
 fn name_gpus(node: &Value) -> Vec<String> {

@@ -42,9 +42,7 @@ print(json.dumps({"merits": merits, "command": command}))
 
 /// Returns a file of the documentation.
 fn find_file(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../docs/campaigns")
-        .join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/campaigns").join(name)
 }
 
 /// Makes a command in a folder, with `isochron` on its path.
@@ -117,10 +115,7 @@ fn jube_makes_its_table() {
     for (row, size) in [(first, "2048"), (second, "4096")] {
         assert_eq!((row[0], row[3]), (size, "true"), "{printed}");
         for value in &row[1..3] {
-            assert!(
-                value.parse::<f64>().is_ok_and(|value| value > 0.0),
-                "{printed}"
-            );
+            assert!(value.parse::<f64>().is_ok_and(|value| value > 0.0), "{printed}");
         }
     }
 }
@@ -129,25 +124,14 @@ fn jube_makes_its_table() {
 fn ramble_finds_its_figures() {
     let folder = Folder::new();
     let [mpi, _] = libraries();
-    let log = mpi
-        .isochron(1, &["mxm", "--size", "64", "--store", "none"])
-        .success();
+    let log = mpi.isochron(1, &["mxm", "--size", "64", "--store", "none"]).success();
     let log = folder.write("run.out", &log);
     let mut command = Command::new(python());
-    command
-        .args(["-c", RAMBLE])
-        .arg(find_file("ramble/application.py"))
-        .arg(log);
+    command.args(["-c", RAMBLE]).arg(find_file("ramble/application.py")).arg(log);
     let found: Value = json(&run(command, HANGS).success());
-    assert_eq!(
-        found["command"],
-        "isochron mxm --size {size} --verify probe"
-    );
+    assert_eq!(found["command"], "isochron mxm --size {size} --verify probe");
     for name in ["speed", "time"] {
         let value = found["merits"][name].as_str().expect("a figure");
-        assert!(
-            value.parse::<f64>().is_ok_and(|value| value > 0.0),
-            "{found}"
-        );
+        assert!(value.parse::<f64>().is_ok_and(|value| value > 0.0), "{found}");
     }
 }

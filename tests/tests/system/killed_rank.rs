@@ -8,10 +8,7 @@ use isochron_tests::launch::{Mpi, Running, SOON, cluster_configs, libraries, pro
 
 #[test]
 fn a_killed_rank_ends_the_job_without_an_output_file() {
-    for (mpi, victim) in libraries()
-        .into_iter()
-        .flat_map(|mpi| [(mpi.clone(), 0), (mpi, 1)])
-    {
+    for (mpi, victim) in libraries().into_iter().flat_map(|mpi| [(mpi.clone(), 0), (mpi, 1)]) {
         let folder = tempfile::tempdir().expect("a folder");
         let out = folder.path().join("out.npy");
         let platform = cluster_configs().join("emulated-4.toml");
@@ -37,22 +34,12 @@ fn a_killed_rank_ends_the_job_without_an_output_file() {
         // MPICH may name another rank, whose library aborts because it cannot read the dead one's memory.
         let all = (outcome.stdout + &outcome.stderr).to_lowercase();
         assert!(
-            ["killed", "signal 9", "bad termination"]
-                .iter()
-                .any(|words| all.contains(words)),
+            ["killed", "signal 9", "bad termination"].iter().any(|words| all.contains(words)),
             "{}: {all}",
             mpi.name
         );
-        assert!(
-            !out.exists(),
-            "{}: an output file was left behind",
-            mpi.name
-        );
-        assert!(
-            processes(&mpi.isochron, out_name).is_empty(),
-            "{}: a rank lives on",
-            mpi.name
-        );
+        assert!(!out.exists(), "{}: an output file was left behind", mpi.name);
+        assert!(processes(&mpi.isochron, out_name).is_empty(), "{}: a rank lives on", mpi.name);
     }
 }
 
@@ -64,23 +51,12 @@ fn a_rank_killed_while_it_writes_leaves_no_file_under_the_final_name() {
         let out_name = out.to_str().expect("a name");
         // A large result of little work: writing it is what takes the time.
         let shape = ["--m", "8192", "--n", "8192", "--k", "16"];
-        let how = [
-            "--strategy",
-            "homogeneous",
-            "--verify",
-            "none",
-            "--out",
-            out_name,
-        ];
+        let how = ["--strategy", "homogeneous", "--verify", "none", "--out", out_name];
         let arguments = [&["mxm"], &shape[..], &how[..]].concat();
         let job = Running::start(mpi.command(2, &mpi.isochron, &arguments));
         let start = Instant::now();
         while !has_large_file(folder.path()) {
-            assert!(
-                start.elapsed() < 6 * SOON,
-                "{}: nothing is written",
-                mpi.name
-            );
+            assert!(start.elapsed() < 6 * SOON, "{}: nothing is written", mpi.name);
             std::thread::sleep(Duration::from_millis(1));
         }
         kill(&mpi, out_name, 0);
@@ -100,8 +76,6 @@ fn has_large_file(folder: &Path) -> bool {
 fn kill(mpi: &Mpi, marker: &str, victim: usize) {
     let ranks = processes(&mpi.isochron, marker);
     assert!(ranks.len() > victim, "{}: all ranks run", mpi.name);
-    let killed = Command::new("kill")
-        .args(["-KILL", &ranks[victim].to_string()])
-        .status();
+    let killed = Command::new("kill").args(["-KILL", &ranks[victim].to_string()]).status();
     assert!(killed.is_ok_and(|status| status.success()));
 }

@@ -26,10 +26,8 @@ fn limits() -> Vec<u64> {
 fn run_limited(mpi: &Mpi, mib: u64, all: bool, arguments: &[&str]) -> Outcome {
     let program = mpi.isochron.to_str().expect("a name");
     let script = format!("ulimit -v {}; exec \"$0\" \"$@\"", mib << 10);
-    let limited: Vec<&str> = ["-c", &script, program]
-        .into_iter()
-        .chain(arguments.iter().copied())
-        .collect();
+    let limited: Vec<&str> =
+        ["-c", &script, program].into_iter().chain(arguments.iter().copied()).collect();
     let mut command = mpi.command(1 + usize::from(all), Path::new("bash"), &limited);
     if !all {
         command.args([":", "-n", "1", program]).args(arguments);
@@ -39,20 +37,13 @@ fn run_limited(mpi: &Mpi, mib: u64, all: bool, arguments: &[&str]) -> Outcome {
 
 fn check(mpi: &Mpi, mib: u64, all: bool, arguments: &[&str]) {
     let case = format!("{} under {mib} MiB, all ranks: {all}", mpi.name);
-    let Outcome {
-        status,
-        stdout,
-        stderr,
-    } = run_limited(mpi, mib, all, arguments);
+    let Outcome { status, stdout, stderr } = run_limited(mpi, mib, all, arguments);
     assert!(!stderr.contains("panicked"), "{case}: {stderr}");
     if mib >= MPI_BEGINS {
         assert!(matches!(status, Some(0..=2)), "{case}: {status:?} {stderr}");
         assert!(!stderr.contains("memory allocation of"), "{case}: {stderr}");
         let ends_well = status == Some(0) && stdout.contains("verified by");
-        assert!(
-            ends_well || stderr.contains("isochron: "),
-            "{case}: {stderr}"
-        );
+        assert!(ends_well || stderr.contains("isochron: "), "{case}: {stderr}");
     } else {
         // Launchers that speak PMI end the job by a signal. Below 100 MiB the system's loader or MPI's start may fail; from there
         // on MPI begins if the program and its libraries leave enough.
@@ -88,20 +79,13 @@ fn more_devices_than_a_library_serves_are_refused_or_served_by_another() {
         let text: String = (0..devices).map(device).collect();
         std::fs::write(&platform, format!("schema = 1\n[[node]]\n{text}")).expect("a file");
         let options = "--size 64 --strategy homogeneous --store none --platform";
-        let script = format!(
-            "ulimit -v {}; exec \"$0\" mxm {options} \"$1\" --blas {blas}",
-            mib << 20
-        );
+        let script =
+            format!("ulimit -v {}; exec \"$0\" mxm {options} \"$1\" --blas {blas}", mib << 20);
         let mut command = Command::new("bash");
-        command
-            .args(["-c", &script])
-            .args([&mpi.isochron, &platform]);
+        command.args(["-c", &script]).args([&mpi.isochron, &platform]);
         let outcome = run(command, HANGS);
         let may_be_refused = blas == "openblas" && outcome.status == Some(2);
-        assert!(
-            may_be_refused || outcome.status == Some(0),
-            "{devices} {blas} {outcome:?}"
-        );
+        assert!(may_be_refused || outcome.status == Some(0), "{devices} {blas} {outcome:?}");
     }
 }
 
@@ -156,13 +140,7 @@ fn what_is_no_file_is_no_library() {
     let [mpi, _] = libraries();
     let folder = tempfile::tempdir().expect("a folder");
     let pipe = folder.path().join("pipe.so");
-    assert!(
-        Command::new("mkfifo")
-            .arg(&pipe)
-            .status()
-            .expect("mkfifo")
-            .success()
-    );
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
     let pipe = pipe.to_str().expect("a name");
     for (path, kind) in [(pipe, "a named pipe"), ("/dev/zero", "a device")] {
         for words in [
@@ -170,10 +148,7 @@ fn what_is_no_file_is_no_library() {
             ["measure", path, "--points", "2", "--unbound"],
         ] {
             let told = mpi.isochron(1, &words).failure(2);
-            assert!(
-                told.contains(&format!("it is {kind}, not a file")),
-                "{told}"
-            );
+            assert!(told.contains(&format!("it is {kind}, not a file")), "{told}");
         }
     }
 }
@@ -182,12 +157,8 @@ fn what_is_no_file_is_no_library() {
 fn find_openblas() -> PathBuf {
     let listed = Command::new("/sbin/ldconfig").arg("-p").output();
     let listed = String::from_utf8(listed.expect("a list").stdout).expect("names");
-    let line = listed
-        .lines()
-        .find(|line| line.contains("libopenblas.so.0 "));
-    let (_, path) = line
-        .and_then(|line| line.split_once(" => "))
-        .expect("a path");
+    let line = listed.lines().find(|line| line.contains("libopenblas.so.0 "));
+    let (_, path) = line.and_then(|line| line.split_once(" => ")).expect("a path");
     path.into()
 }
 
@@ -200,19 +171,10 @@ fn threads_that_cannot_start_are_an_error_that_names_the_limit() {
     let program = mpi.isochron.to_str().expect("a name");
     for arguments in [
         &["mxm", "--size", "64", "--store", "none"][..],
-        &[
-            "measure",
-            "naive-gemm",
-            "--points",
-            "2",
-            "--max-seconds",
-            "1",
-        ],
+        &["measure", "naive-gemm", "--points", "2", "--max-seconds", "1"],
     ] {
         let mut command = Command::new("bash");
-        command
-            .args(["-c", script, "bash", "1", program])
-            .args(arguments);
+        command.args(["-c", script, "bash", "1", program]).args(arguments);
         let outcome = run(command, HANGS);
         if outcome.stderr.contains("setpriv: ") {
             eprintln!("skipped: only root may become another user");

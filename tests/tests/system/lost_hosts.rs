@@ -40,9 +40,7 @@ impl Held {
             },
             mpirun: mpi.mpirun().to_owned(),
         };
-        let mut command = cluster
-            .mpirun_command(&launcher, &RANKS)
-            .expect("ranks for each host");
+        let mut command = cluster.mpirun_command(&launcher, &RANKS).expect("ranks for each host");
         command
             .arg("env")
             .arg(format!("ISOCHRON_TEST_STOPPED_AT={phase}:all:{time}"))
@@ -51,13 +49,7 @@ impl Held {
             .args(SMALL.split(' '))
             .args(["--stall-timeout", TIMEOUT, "--out"])
             .arg(folder.path().join("out.npy"));
-        Self {
-            job: Running::start(command),
-            mpi: mpi.clone(),
-            phase,
-            words,
-            folder,
-        }
+        Self { job: Running::start(command), mpi: mpi.clone(), phase, words, folder }
     }
 
     /// Waits until all ranks have come to the phase.
@@ -155,8 +147,7 @@ fn lose_host(test: &str, turn: usize, left: &[&str], strike: impl FnOnce(&Emulat
     }
     strike(&cluster);
     jobs.iter().for_each(Held::release);
-    jobs.iter_mut()
-        .for_each(|held| held.job.wait_for("; the job ends, "));
+    jobs.iter_mut().for_each(|held| held.job.wait_for("; the job ends, "));
     for job in &jobs {
         for host in left {
             job.wait_until(&format!("the ranks on {host} end"), || {

@@ -18,11 +18,7 @@ const OPTIONS: [&str; 9] = [
     "--leak-check=full",
     "--show-leak-kinds=definite",
     "--errors-for-leak-kinds=definite",
-    concat!(
-        "--suppressions=",
-        env!("CARGO_MANIFEST_DIR"),
-        "/valgrind.supp"
-    ),
+    concat!("--suppressions=", env!("CARGO_MANIFEST_DIR"), "/valgrind.supp"),
     // Deep enough to see from which call of ours a library allocates, and in one that is unloaded by then too.
     "--num-callers=40",
     "--keep-debuginfo=yes",
@@ -105,9 +101,7 @@ fn valgrind_finds_nothing_in_a_multiplication_on_two_ranks_with_gpus() {
     let words: Vec<&str> = words.split(' ').collect();
     let mut command = mpi.command(2, Path::new("valgrind"), &checked(&mpi.isochron, &words));
     emulate(&mut command, folder.path());
-    command
-        .env("ISOCHRON_CUDA_EMULATOR_DEVICES", "2")
-        .env("ISOCHRON_CUDA_EMULATOR_MEMORY", "300K");
+    command.env("ISOCHRON_CUDA_EMULATOR_DEVICES", "2").env("ISOCHRON_CUDA_EMULATOR_MEMORY", "300K");
     let output = clean(command);
     for part in ["verified by exact", "cuda0", "cuda1"] {
         assert!(output.contains(part), "{part} in {output}");
@@ -126,8 +120,5 @@ fn valgrind_finds_nothing_where_matrices_are_redistributed() {
     let words = checked(&mpi.cases, &[folder, "--longest", "40"]);
     let command = mpi.command(2, Path::new("valgrind"), &words);
     let output = clean(command);
-    assert!(
-        output.contains("short pieces: 3 cases on 2 ranks"),
-        "{output}"
-    );
+    assert!(output.contains("short pieces: 3 cases on 2 ranks"), "{output}");
 }

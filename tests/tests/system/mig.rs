@@ -11,9 +11,8 @@ use serde_json::Value;
 const ONE_SLICE: &str = "12040";
 const EACH_INSTANCE: &str = "13000";
 
-const MULTIPLY: [&str; 8] = [
-    "mxm", "--size", "300", "--block", "64", "--verify", "exact", "--json",
-];
+const MULTIPLY: [&str; 8] =
+    ["mxm", "--size", "300", "--block", "64", "--verify", "exact", "--json"];
 
 /// Runs `program` on ranks of a host whose one GPU is split in two.
 fn launch<A: AsRef<std::ffi::OsStr>>(
@@ -54,21 +53,12 @@ fn list_slices(folder: &Path) {
 fn told(text: &str) -> Vec<(Option<String>, String)> {
     let report: Value = serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"));
     assert_eq!(report["verified"], true, "{report}");
-    report["nodes"]
-        .as_array()
-        .expect("nodes")
-        .iter()
-        .map(told_by_node)
-        .collect()
+    report["nodes"].as_array().expect("nodes").iter().map(told_by_node).collect()
 }
 
 fn told_by_node(node: &Value) -> (Option<String>, String) {
-    let gpus = node["devices"]
-        .as_array()
-        .expect("devices")
-        .iter()
-        .filter(|d| d["kind"] == "cuda")
-        .count();
+    let gpus =
+        node["devices"].as_array().expect("devices").iter().filter(|d| d["kind"] == "cuda").count();
     let notices = node["notices"].to_string();
     let slice = [slice_uuid(0, 0, 0), slice_uuid(0, 1, 0)]
         .into_iter()
@@ -90,10 +80,7 @@ fn ranks_have_the_slices_that_their_script_gives_them() {
         // There is no third slice.
         let (slice, notices) = &told[2];
         assert_eq!(*slice, None);
-        assert!(
-            notices.contains("CUDA_VISIBLE_DEVICES hides it"),
-            "{notices}"
-        );
+        assert!(notices.contains("CUDA_VISIBLE_DEVICES hides it"), "{notices}");
     }
 }
 
@@ -105,11 +92,7 @@ fn ranks_on_one_slice_are_told() {
     assert_eq!(told[0].0, Some(slice_uuid(0, 0, 0)));
     let (slice, notices) = &told[1];
     assert_eq!(*slice, None);
-    for part in [
-        "by rank 0",
-        &slice_uuid(0, 0, 0),
-        "CUDA_VISIBLE_DEVICES=MIG-",
-    ] {
+    for part in ["by rank 0", &slice_uuid(0, 0, 0), "CUDA_VISIBLE_DEVICES=MIG-"] {
         assert!(notices.contains(part), "{part:?} in {notices}");
     }
 }
@@ -119,10 +102,7 @@ fn ranks_that_see_a_slice_of_each_instance_share_them_out() {
     let [mpi, _] = libraries();
     let output = launch(&mpi, 2, EACH_INSTANCE, &mpi.isochron, &MULTIPLY).success();
     let slices: Vec<_> = told(&output).into_iter().map(|(slice, _)| slice).collect();
-    assert_eq!(
-        slices,
-        [Some(slice_uuid(0, 0, 0)), Some(slice_uuid(0, 1, 0))]
-    );
+    assert_eq!(slices, [Some(slice_uuid(0, 0, 0)), Some(slice_uuid(0, 1, 0))]);
 }
 
 #[test]
@@ -135,11 +115,7 @@ fn two_devices_of_a_platform_file_do_not_get_one_slice_unasked() {
     let platform = ["--platform", platform.to_str().expect("a name")];
     let words: Vec<&str> = MULTIPLY.into_iter().chain(platform).collect();
     let stderr = launch(&mpi, 2, ONE_SLICE, &mpi.isochron, &words).failure(2);
-    for part in [
-        "node 1, device 0",
-        "node 0, device 0",
-        "CUDA_VISIBLE_DEVICES=MIG-",
-    ] {
+    for part in ["node 1, device 0", "node 0, device 0", "CUDA_VISIBLE_DEVICES=MIG-"] {
         assert!(stderr.contains(part), "{part:?} in {stderr}");
     }
 }

@@ -42,14 +42,8 @@ fn script(source: &str, arguments: &[&str]) -> String {
 fn multiply_and_compare(mpi: &Mpi, folder: &Path, kind: &str, (alpha, beta): (&str, &str)) {
     let [a, b, c, found] = ["a.npy", "b.npy", "c.npy", "found.npy"]
         .map(|name| folder.join(name).to_str().expect("a name").to_string());
-    let platform = cluster_configs()
-        .join("emulated-4.toml")
-        .to_str()
-        .expect("a name")
-        .to_string();
-    let mut arguments = vec![
-        "mxm", "--a", &a, "--b", &b, "--out", &found, "--block", "16",
-    ];
+    let platform = cluster_configs().join("emulated-4.toml").to_str().expect("a name").to_string();
+    let mut arguments = vec!["mxm", "--a", &a, "--b", &b, "--out", &found, "--block", "16"];
     arguments.extend(["--alpha", alpha, "--beta", beta, "--platform", &platform]);
     if beta != "0" {
         arguments.extend(["--c", &c]);

@@ -34,20 +34,11 @@ struct WholeMatrix {
 impl WholeMatrix {
     fn new(rows: usize, cols: usize, seed: usize) -> Self {
         let number = |n: usize| ((n + seed) * 7919 % 1009 % 13) as f64 - 6.0;
-        Self {
-            rows,
-            cols,
-            is_by_columns: false,
-            numbers: (0..rows * cols).map(number).collect(),
-        }
+        Self { rows, cols, is_by_columns: false, numbers: (0..rows * cols).map(number).collect() }
     }
 
     fn at(&self, row: usize, col: usize) -> f64 {
-        self.numbers[if self.is_by_columns {
-            col * self.rows + row
-        } else {
-            row * self.cols + col
-        }]
+        self.numbers[if self.is_by_columns { col * self.rows + row } else { row * self.cols + col }]
     }
 
     fn write(&self, path: &str) {
@@ -68,12 +59,7 @@ impl WholeMatrix {
         let bytes = fs::read(path).expect("a result");
         let elements = bytes[bytes.len() - 8 * rows * cols..].chunks_exact(8);
         let number = |bytes: &[u8]| f64::from_le_bytes(bytes.try_into().expect("8 bytes"));
-        Self {
-            rows,
-            cols,
-            is_by_columns: true,
-            numbers: elements.map(number).collect(),
-        }
+        Self { rows, cols, is_by_columns: true, numbers: elements.map(number).collect() }
     }
 
     /// Asserts that this is `A*B + C`.
@@ -116,9 +102,7 @@ const DIFFERENCES: [Difference; 5] = [
         own.numbers[first..].fill(9.0);
     }),
     ("the other order", |own| own.is_by_columns = true),
-    ("the shape", |own| {
-        *own = WholeMatrix::new(own.rows, own.cols + 1, 9)
-    }),
+    ("the shape", |own| *own = WholeMatrix::new(own.rows, own.cols + 1, 9)),
 ];
 
 /// Makes folders of two hosts with the same files.
@@ -140,10 +124,7 @@ fn run_apart(mpi: &Mpi, ranks: usize, folder: &Folder, line: &str) -> Outcome {
     let script = folder.path("rank.sh");
     let program = mpi.isochron.to_str().expect("a name");
     let words = [&*script, program].into_iter().chain(line.split(' '));
-    run(
-        mpi.command(ranks, Path::new("sh"), &words.collect::<Vec<_>>()),
-        HANGS,
-    )
+    run(mpi.command(ranks, Path::new("sh"), &words.collect::<Vec<_>>()), HANGS)
 }
 
 const MULTIPLY: &str = "mxm --a A.npy --b B.npy --c C.npy --store none --json";
@@ -210,16 +191,10 @@ fn hosts_with_different_matrices_get_the_product_of_the_first() {
 fn each_rank_reads_its_part_of_its_hosts_copy() {
     let (folder, matrices) = make_folder();
     let [mpi, _] = libraries();
-    for how in [
-        "--strategy homogeneous",
-        &format!("--load-plan {}", plan_parts(&folder, 4)),
-    ] {
+    for how in ["--strategy homogeneous", &format!("--load-plan {}", plan_parts(&folder, 4))] {
         let report = multiply_apart(&mpi, 4, &folder, how);
         let notices = report.notices;
-        assert!(
-            !notices.iter().any(|notice| notice.contains(".npy")),
-            "{notices:?}"
-        );
+        assert!(!notices.iter().any(|notice| notice.contains(".npy")), "{notices:?}");
         assert_eq!(report.redistribution.messages, 0, "{how}");
         multiply_apart(&mpi, 4, &folder, &format!("{how} --out D.npy"));
         WholeMatrix::read(&folder.path("r0/D.npy"), M, N).assert_product(&matrices, how);
@@ -239,11 +214,7 @@ fn hosts_with_different_small_files_use_those_of_the_first() {
     for (rank, is_first) in [("r0", true), ("r1", false)] {
         fs::create_dir(folder.path(&format!("{rank}/models"))).expect("a folder");
         let text = |text: &str| {
-            if is_first {
-                text.to_owned()
-            } else {
-                "1 1\n".to_owned()
-            }
+            if is_first { text.to_owned() } else { "1 1\n".to_owned() }
         };
         folder.write(&format!("{rank}/p.toml"), &text(&platform));
         for name in ["rank0-a-alone", "rank1-a-alone"] {
@@ -278,21 +249,14 @@ fn hosts_with_different_kernels_are_named() {
     let [mpi, mpich] = libraries();
     let refused = run_apart(&mpi, 2, &folder, line).failure(INPUT);
     let reason = "./k.so: rank 1 on";
-    assert!(
-        refused.contains(reason) && refused.contains("than rank 0 on"),
-        "{refused}"
-    );
+    assert!(refused.contains(reason) && refused.contains("than rank 0 on"), "{refused}");
     fs::copy(&one, folder.path("r1/k.so")).expect("a copy");
     run_apart(&mpich, 2, &folder, line).success();
 }
 
 /// Writes another element in place.
 fn rewrite(path: &str) {
-    let file = fs::File::options()
-        .read(true)
-        .write(true)
-        .open(path)
-        .expect("a file");
+    let file = fs::File::options().read(true).write(true).open(path).expect("a file");
     let metadata = file.metadata().expect("its times");
     let mut element = [0; 8];
     let place = metadata.len() / 2 / 8 * 8 + 3;
@@ -328,11 +292,7 @@ fn multiply_and_change(
     );
     let words: Vec<&str> = line.split_whitespace().collect();
     // The head rank opens the platform once all have opened the matrices, and waits for its text.
-    let waiting = fs::File::options()
-        .read(true)
-        .write(true)
-        .open(&pipe)
-        .expect("a pipe");
+    let waiting = fs::File::options().read(true).write(true).open(&pipe).expect("a pipe");
     let running = Running::start(mpi.command(2, Path::new("sh"), &words));
     let begun = Instant::now();
     let reads = |process: &u32| count_open(*process, &pipe) > 1;
@@ -370,11 +330,7 @@ fn a_matrix_rewritten_during_the_run_is_no_input() {
             let rewritten = || rewrite(&folder.path(&format!("{whose}/A.npy")));
             let told = multiply_and_change(&mpi, &folder, &out, how, rewritten).failure(INPUT);
             let reason = "A.npy: changed while it was read";
-            assert!(
-                told.contains(reason),
-                "{}, {whose}, {how}: {told}",
-                mpi.name
-            );
+            assert!(told.contains(reason), "{}, {whose}, {how}: {told}", mpi.name);
             assert!(!Path::new(&out).exists(), "{told}");
         }
     }
@@ -385,37 +341,23 @@ fn a_header_takes_no_memory_that_the_file_lacks() {
     let folder = Folder::new();
     let shape = "{'descr': '<f8', 'fortran_order': False, 'shape': (1073741824, 1073741824), }";
     let long = [b"\x93NUMPY\x02\x00", &[0xff; 4][..], shape.as_bytes()].concat();
-    let large = [
-        b"\x93NUMPY\x01\x00",
-        &[shape.len() as u8, 0][..],
-        shape.as_bytes(),
-    ]
-    .concat();
+    let large = [b"\x93NUMPY\x01\x00", &[shape.len() as u8, 0][..], shape.as_bytes()].concat();
     let market = "%%MatrixMarket matrix coordinate real general\n";
     for (name, bytes) in [
         ("long.npy", long),
         ("large.npy", large),
         (
             "array.mtx",
-            format!(
-                "{}999999 999999\n1\n",
-                market.replace("coordinate", "array")
-            )
-            .into(),
+            format!("{}999999 999999\n1\n", market.replace("coordinate", "array")).into(),
         ),
-        (
-            "sparse.mtx",
-            format!("{market}999999 999999 99999999999\n1 1 1\n").into(),
-        ),
+        ("sparse.mtx", format!("{market}999999 999999 99999999999\n1 1 1\n").into()),
     ] {
         fs::write(folder.path(name), bytes).expect("a file");
         let [mpi, _] = libraries();
         let mut command = std::process::Command::new("sh");
         command.args(["-c", "ulimit -v 2000000; exec \"$@\"", "sh"]);
         let path = folder.path(name);
-        command
-            .arg(&mpi.isochron)
-            .args(["mxm", "--a", &path, "--b", &path]);
+        command.arg(&mpi.isochron).args(["mxm", "--a", &path, "--b", &path]);
         let told = run(command, SOON).failure(INPUT);
         assert!(told.contains(name) && told.contains("truncated"), "{told}");
     }

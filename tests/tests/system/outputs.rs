@@ -61,71 +61,33 @@ fn one_file_for_two_options_is_refused() {
     let bench = "measure mxm --block 64 --to 1 --points 1 --max-reps 3";
     for (line, options) in [
         (format!("{factors} --out @hard.mtx"), ["--out", "--a"]),
-        (
-            format!("{factors} --c @p.toml --report @p.toml"),
-            ["--report", "--c"],
-        ),
-        (
-            format!("{factors} --out @new.npy --report @link.npy"),
-            ["--out", "--report"],
-        ),
-        (
-            "mxm --size 9 --report @x --save-plan @x".to_owned(),
-            ["--report", "--save-plan"],
-        ),
+        (format!("{factors} --c @p.toml --report @p.toml"), ["--report", "--c"]),
+        (format!("{factors} --out @new.npy --report @link.npy"), ["--out", "--report"]),
+        ("mxm --size 9 --report @x --save-plan @x".to_owned(), ["--report", "--save-plan"]),
         (
             "mxm --size 9 --platform @p.toml --save-plan @p.toml".to_owned(),
             ["--platform", "--save-plan"],
         ),
-        (
-            "mxm --load-plan @p.toml --report @p.toml".to_owned(),
-            ["--load-plan", "--report"],
-        ),
-        (
-            "mxm --replay @p.toml --record @p.toml".to_owned(),
-            ["--replay", "--record"],
-        ),
-        (
-            "mxm --size 9 --report @x --trace @x".to_owned(),
-            ["--report", "--trace"],
-        ),
-        (
-            "app jacobi --a @a.mtx --trace @hard.mtx".to_owned(),
-            ["--a", "--trace"],
-        ),
-        (
-            "app jacobi --size 9 --out @x.npy --trace @x.npy".to_owned(),
-            ["--out", "--trace"],
-        ),
+        ("mxm --load-plan @p.toml --report @p.toml".to_owned(), ["--load-plan", "--report"]),
+        ("mxm --replay @p.toml --record @p.toml".to_owned(), ["--replay", "--record"]),
+        ("mxm --size 9 --report @x --trace @x".to_owned(), ["--report", "--trace"]),
+        ("app jacobi --a @a.mtx --trace @hard.mtx".to_owned(), ["--a", "--trace"]),
+        ("app jacobi --size 9 --out @x.npy --trace @x.npy".to_owned(), ["--out", "--trace"]),
         (
             "app dgemv --size 9 --models @a.points --trace @a.points".to_owned(),
             ["--models", "--trace"],
         ),
-        (
-            "topology --file @host.xml --svg @host.xml".to_owned(),
-            ["--file", "--svg"],
-        ),
-        (
-            "models show @a.points --svg @a.svg".to_owned(),
-            ["FILE", "--svg"],
-        ),
-        (
-            format!("{bench} --platform @p.toml --svg @p.toml"),
-            ["--platform", "--svg"],
-        ),
+        ("topology --file @host.xml --svg @host.xml".to_owned(), ["--file", "--svg"]),
+        ("models show @a.points --svg @a.svg".to_owned(), ["FILE", "--svg"]),
+        (format!("{bench} --platform @p.toml --svg @p.toml"), ["--platform", "--svg"]),
     ] {
         let stderr = isochron(&folder.words(&line)).failure(2);
         let told = options.iter().all(|option| stderr.contains(option));
-        assert!(
-            told && stderr.contains("would write the file of"),
-            "{line}: {stderr}"
-        );
+        assert!(told && stderr.contains("would write the file of"), "{line}: {stderr}");
     }
     // A file may be read twice, and pipes and devices are no files.
-    isochron(&folder.words(&format!(
-        "{factors} --report /dev/null --save-plan /dev/null"
-    )))
-    .success();
+    isochron(&folder.words(&format!("{factors} --report /dev/null --save-plan /dev/null")))
+        .success();
 }
 
 #[test]
@@ -168,10 +130,7 @@ fn inputs_that_are_no_files_are_refused_at_once() {
         let mut command = Command::new(&mpi.isochron);
         command.args(folder.words(line));
         let stderr = run(command, SOON).failure(2);
-        assert!(
-            stderr.contains("is a named pipe, not a file"),
-            "{line}: {stderr}"
-        );
+        assert!(stderr.contains("is a named pipe, not a file"), "{line}: {stderr}");
     }
     // All ranks leave.
     let words = folder.words("mxm --a @pipe.npy --b @a.mtx");
@@ -185,15 +144,9 @@ fn numbers_that_are_not_finite_are_found_on_all_ranks() {
     // Column by column: row 1, column 3 comes before row 2, column 0.
     folder.write(
         "nan.mtx",
-        &format!(
-            "{REAL}4 4\n1\n1\nnan\n1\n{}1\n-inf\n1\nnan\n",
-            "1\n".repeat(8)
-        ),
+        &format!("{REAL}4 4\n1\n1\nnan\n1\n{}1\n-inf\n1\nnan\n", "1\n".repeat(8)),
     );
-    folder.write(
-        "wide.mtx",
-        &format!("{REAL}4 4\n{}1e300\n", "1\n".repeat(15)),
-    );
+    folder.write("wide.mtx", &format!("{REAL}4 4\n{}1e300\n", "1\n".repeat(15)));
     folder.write("ones.mtx", &format!("{REAL}4 4\n{}", "1\n".repeat(16)));
     let complex = REAL.replace("real", "complex");
     folder.write("complex.mtx", &format!("{complex}1 1\n1 inf\n"));
@@ -201,37 +154,22 @@ fn numbers_that_are_not_finite_are_found_on_all_ranks() {
     let words = folder.words("mxm --a @ones.mtx --b @nan.mtx --block 1 --out @out.npy");
     let stderr = mpi.isochron(2, &words).failure(2);
     let found = "elements that are not finite as f64: 3; the first is -inf in row 1, column 3 (counted from 0)";
-    assert!(
-        stderr.contains("nan.mtx") && stderr.contains(found),
-        "{stderr}"
-    );
+    assert!(stderr.contains("nan.mtx") && stderr.contains(found), "{stderr}");
     let words =
         folder.words("mxm --a @ones.mtx --b @nan.mtx --block 1 --out @out.npy --verify none");
     let stdout = mpi.isochron(2, &words).success();
     let lines = stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(
-        lines.contains("note: ") && lines.contains(found),
-        "{stdout}"
-    );
+    assert!(lines.contains("note: ") && lines.contains(found), "{stdout}");
     // The product, which is NaN in columns 0 and 3, is read back in place.
     let stderr = isochron(&folder.words("mxm --a @out.npy --b @ones.mtx")).failure(2);
-    assert!(
-        stderr.contains("f64: 8; the first is NaN in row 0, column 0"),
-        "{stderr}"
-    );
+    assert!(stderr.contains("f64: 8; the first is NaN in row 0, column 0"), "{stderr}");
     for (line, found) in [
-        (
-            "--a @wide.mtx --b @ones.mtx --type f32",
-            "f32: 1; the first is inf in row 3, column 3",
-        ),
+        ("--a @wide.mtx --b @ones.mtx --type f32", "f32: 1; the first is inf in row 3, column 3"),
         (
             "--a @ones.mtx --b @ones.mtx --c @nan.mtx",
             "f64: 3; the first is -inf in row 1, column 3",
         ),
-        (
-            "--a @complex.mtx --b @complex.mtx",
-            "c64: 1; the first is 1+infi in row 0, column 0",
-        ),
+        ("--a @complex.mtx --b @complex.mtx", "c64: 1; the first is 1+infi in row 0, column 0"),
     ] {
         let stderr = isochron(&folder.words(&format!("mxm {line}"))).failure(2);
         assert!(stderr.contains(found), "{line}: {stderr}");
@@ -247,9 +185,7 @@ const NAMESPACE_OF_ROOT: [&str; 2] = ["unshare", "--mount"];
 /// Makes a command that runs `script` in a mount namespace, with the folder `D` as its first argument.
 fn in_namespace(namespace: &[&str], script: &str, folder: &Folder) -> Command {
     let mut command = Command::new(namespace[0]);
-    command
-        .args(&namespace[1..])
-        .args(["sh", "-c", script, "sh"]);
+    command.args(&namespace[1..]).args(["sh", "-c", script, "sh"]);
     command.arg(folder.path("D"));
     command
 }
@@ -266,10 +202,7 @@ fn run_in_namespace(
     setup: &str,
     words: &[String],
 ) -> Option<Outcome> {
-    if !in_namespace(namespace, "true", folder)
-        .status()
-        .is_ok_and(|status| status.success())
-    {
+    if !in_namespace(namespace, "true", folder).status().is_ok_and(|status| status.success()) {
         eprintln!("skipped: no mount namespaces here");
         return None;
     }
@@ -298,11 +231,7 @@ fn outputs_that_cannot_be_written_are_known_before_the_work() {
     ] {
         for (setup, file, reason) in [
             ("", "D/none/x.npy", "there is no folder"),
-            (
-                "mount -o remount,ro $D;",
-                "D/x.npy",
-                "Read-only file system",
-            ),
+            ("mount -o remount,ro $D;", "D/x.npy", "Read-only file system"),
             (
                 "head -c 2m /dev/zero > $D/fill 2> /dev/null;",
                 "D/x.npy",
@@ -333,11 +262,7 @@ fn space_for_the_product_is_reserved_before_the_work() {
     let folder = Folder::new();
     fs::create_dir(folder.path("D")).expect("a folder");
     for (mount, status, told) in [
-        (
-            "mount -t tmpfs -o size=1m none $D;",
-            2,
-            "needs 1280128 bytes, and its file system has ",
-        ),
+        ("mount -t tmpfs -o size=1m none $D;", 2, "needs 1280128 bytes, and its file system has "),
         ("mount -t tmpfs -o size=2m none $D;", 0, ""),
         // This file system cannot reserve.
         ("mount -t ramfs none $D;", 0, ""),
@@ -350,10 +275,7 @@ fn space_for_the_product_is_reserved_before_the_work() {
         assert_eq!(outcome.status, Some(status), "{mount} {outcome:?}");
         assert!(outcome.stderr.contains(told), "{mount} {}", outcome.stderr);
         let is_kept = outcome.stdout == "old\n0\n";
-        assert!(
-            is_kept == (status == 2) && outcome.stdout.ends_with("0\n"),
-            "{mount}"
-        );
+        assert!(is_kept == (status == 2) && outcome.stdout.ends_with("0\n"), "{mount}");
     }
 }
 
@@ -383,32 +305,12 @@ fn a_quota_is_known_before_the_work() {
     }
     let full = "head -c 2m /dev/zero > $D/fill 2> /dev/null;";
     for (line, fill, reason) in [
-        (
-            "mxm --size 400 --out @D/x.npy",
-            "",
-            "needs 1280128 bytes: Disk quota exceeded",
-        ),
+        ("mxm --size 400 --out @D/x.npy", "", "needs 1280128 bytes: Disk quota exceeded"),
         ("mxm --size 16 --out @D/x.npy", full, "Disk quota exceeded"),
-        (
-            "mxm --size 16 --report @D/x.npy",
-            full,
-            "Disk quota exceeded",
-        ),
-        (
-            "mxm --size 16 --save-plan @D/x.npy",
-            full,
-            "Disk quota exceeded",
-        ),
-        (
-            "mxm --size 16 --trace @D/x.npy",
-            full,
-            "Disk quota exceeded",
-        ),
-        (
-            "models show @a.points --svg @D/x.npy",
-            full,
-            "Disk quota exceeded",
-        ),
+        ("mxm --size 16 --report @D/x.npy", full, "Disk quota exceeded"),
+        ("mxm --size 16 --save-plan @D/x.npy", full, "Disk quota exceeded"),
+        ("mxm --size 16 --trace @D/x.npy", full, "Disk quota exceeded"),
+        ("models show @a.points --svg @D/x.npy", full, "Disk quota exceeded"),
     ] {
         let setup = format!("{MOUNT_QUOTA}{fill}");
         let words = folder.words(line);
@@ -416,10 +318,7 @@ fn a_quota_is_known_before_the_work() {
         let outcome = outcome.expect("a namespace");
         assert_eq!(outcome.stdout, "old\n0\n", "{line}");
         let stderr = outcome.failure(2);
-        assert!(
-            stderr.contains(reason) && stderr.contains("x.npy"),
-            "{line}: {stderr}"
-        );
+        assert!(stderr.contains(reason) && stderr.contains("x.npy"), "{line}: {stderr}");
     }
 }
 
@@ -452,10 +351,7 @@ fn a_document_that_outgrows_the_space_keeps_the_older_one() {
             assert_eq!(outcome.stdout, "old\n0\n", "{line}: {reason}");
             let stderr = outcome.failure(1);
             let told = ["cannot write", "x.npy", reason];
-            assert!(
-                told.iter().all(|word| stderr.contains(word)),
-                "{line}: {stderr}"
-            );
+            assert!(told.iter().all(|word| stderr.contains(word)), "{line}: {stderr}");
         }
     }
 }
@@ -466,10 +362,7 @@ fn a_folder_that_cannot_be_made_is_known_before_the_work() {
     folder.write("file", "");
     let bench = "measure mxm --block 64 --to 1 --points 1 --max-reps 3 --out @file/points";
     let stderr = isochron(&folder.words(bench)).failure(2);
-    assert!(
-        stderr.contains("file/points") && stderr.contains("Not a directory"),
-        "{stderr}"
-    );
+    assert!(stderr.contains("file/points") && stderr.contains("Not a directory"), "{stderr}");
 }
 
 /// Replaces the standard error of the head rank by the pipe `$1`, and runs the program.
@@ -492,10 +385,7 @@ fn fill_pipe(path: &str) -> fs::File {
 /// Waits until a process of this program has a file in the folder open.
 fn wait_for_open_file(program: &Path, folder: &str) {
     let begun = Instant::now();
-    while !processes(program, folder)
-        .into_iter()
-        .any(|process| has_open_file(process, folder))
-    {
+    while !processes(program, folder).into_iter().any(|process| has_open_file(process, folder)) {
         assert!(begun.elapsed() < HANGS, "no file in {folder}");
         std::thread::park_timeout(Duration::from_millis(5));
     }
@@ -528,15 +418,11 @@ fn a_folder_removed_during_the_run_makes_it_fail() {
             let device = "[[node]]\n[[node.device]]\nname = \"cpu\"\ncores = 1\npace = 1.0\n";
             folder.write("p.toml", &format!("schema = 1\n{device}{device}"));
             // The head rank waits for a reader of its first event, after it has created its files.
-            let (told, program) = (
-                folder.make_pipe("told"),
-                mpi.isochron.to_str().expect("a name"),
-            );
+            let (told, program) =
+                (folder.make_pipe("told"), mpi.isochron.to_str().expect("a name"));
             let pipe = fill_pipe(&told);
             let words = folder.words(&format!("-c TELL sh @told {program} {line} @D/x.npy"));
-            let words = words
-                .iter()
-                .map(|word| if word == "TELL" { TELL_PIPE } else { word });
+            let words = words.iter().map(|word| if word == "TELL" { TELL_PIPE } else { word });
             let mut command = mpi.command(2, Path::new("sh"), &words.collect::<Vec<_>>());
             command.env("ISOCHRON_LOG", event);
             let running = Running::start(command);
@@ -545,9 +431,7 @@ fn a_folder_removed_during_the_run_makes_it_fail() {
             let mut reader = fs::File::open(told).expect("a pipe");
             drop(pipe);
             let mut stderr = String::new();
-            reader
-                .read_to_string(&mut stderr)
-                .expect("events and a message");
+            reader.read_to_string(&mut stderr).expect("events and a message");
             running.wait(HANGS).failure(1);
             assert!(
                 stderr.contains("cannot write") && stderr.contains("D/x.npy"),
@@ -572,10 +456,7 @@ fn a_replaced_file_keeps_its_mode_and_owner() {
         let words = folder.words(&format!("{line} @{name}"));
         mpi.isochron(2, &words).success();
         let found = access_of(&path);
-        assert!(
-            found.2 == 0o640 && (!is_root || found == (12, 34, 0o640)),
-            "{line} {found:?}"
-        );
+        assert!(found.2 == 0o640 && (!is_root || found == (12, 34, 0o640)), "{line} {found:?}");
         if is_root {
             // Without the rights of root the file is the caller's, and another group gets no rights.
             let mut command = Command::new("setpriv");

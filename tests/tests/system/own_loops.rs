@@ -23,9 +23,7 @@ impl StencilOutcome {
         let bits = sum_plate_bits();
         let cells = format!("the same cells: true, sum of bits {bits:016x}");
         assert!(output.contains(&cells), "{cells}: {output}");
-        let moves = output
-            .lines()
-            .filter_map(|line| line.split_once("after sweeps ["));
+        let moves = output.lines().filter_map(|line| line.split_once("after sweeps ["));
         let moves = moves.map(|(_, sweeps)| {
             let sweeps = sweeps.trim_end_matches(']').split(", ");
             sweeps
@@ -46,10 +44,7 @@ impl StencilOutcome {
         assert!(self.even.is_empty(), "{self:?}");
         assert!((1..=5).contains(&self.balanced.len()), "{self:?}");
         let soon = slow_from + 1..=slow_from + 20;
-        assert!(
-            self.balanced.iter().any(|sweep| soon.contains(sweep)),
-            "{slow_from}: {self:?}"
-        );
+        assert!(self.balanced.iter().any(|sweep| soon.contains(sweep)), "{slow_from}: {self:?}");
     }
 }
 
@@ -129,8 +124,5 @@ fn a_rank_without_rows_has_no_neighbours() {
 fn a_stencil_of_one_rank_moves_nothing() {
     let [mpi, _] = libraries();
     let outcome = run_stencil(&mpi, 1, &[]);
-    assert!(
-        outcome.even.is_empty() && outcome.balanced.is_empty(),
-        "{outcome:?}"
-    );
+    assert!(outcome.even.is_empty() && outcome.balanced.is_empty(), "{outcome:?}");
 }

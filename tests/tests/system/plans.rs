@@ -42,10 +42,7 @@ fn a_plan_is_kept_and_used_again() {
         }
         assert_eq!(report.balance_s, 0.0);
         let loaded = report.loaded.expect("a plan of a file");
-        assert_eq!(
-            (Path::new(&loaded.file), &loaded.made),
-            (&*path, kept.made())
-        );
+        assert_eq!((Path::new(&loaded.file), &loaded.made), (&*path, kept.made()));
     }
 }
 
@@ -80,20 +77,10 @@ fn k_is_divided_where_that_is_asked_for_or_pays() {
         let kept = keep_plan(&mpi, &long, &path);
         assert!(kept.division().shares().is_some(), "{kept:?}");
         assert_eq!(kept.way(), Way::K);
-        assert_eq!(
-            kept.decision().candidates[0].way,
-            Way::K,
-            "{:?}",
-            kept.decision().candidates
-        );
-        let asked = mxm(&[
-            "--size", "100", "--split", "k", "--block", "8", "--verify", "exact",
-        ]);
+        assert_eq!(kept.decision().candidates[0].way, Way::K, "{:?}", kept.decision().candidates);
+        let asked = mxm(&["--size", "100", "--split", "k", "--block", "8", "--verify", "exact"]);
         let text = mpi.isochron(3, &asked).success();
-        assert!(
-            text.contains("k divided") && text.contains("verified"),
-            "{text}"
-        );
+        assert!(text.contains("k divided") && text.contains("verified"), "{text}");
     }
 }
 
@@ -106,20 +93,11 @@ fn a_and_b_that_do_not_fit_are_planned_in_parts() {
     let long = ["--m", "256", "--n", "256", "--k", "75000000"];
     let kept = keep_plan(mpi, &long, &path);
     let whole = 2 * 8 * 256 * 75_000_000;
-    let needed: u64 = kept
-        .predicted()
-        .unwrap()
-        .nodes
-        .iter()
-        .map(|node| node.memory_bytes)
-        .sum();
+    let needed: u64 = kept.predicted().unwrap().nodes.iter().map(|node| node.memory_bytes).sum();
     assert!(kept.k_parts() > 4 && needed < whole / 2, "{kept:?}");
     let text = mpi.isochron(2, &mxm(&[&["--plan"], &long[..]].concat()));
     let text = text.success();
-    assert!(
-        text.contains(&format!("in {} parts of k", kept.k_parts())),
-        "{text}"
-    );
+    assert!(text.contains(&format!("in {} parts of k", kept.k_parts())), "{text}");
     // Where k itself is divided, A and B stay where they are.
     let by_k = [&long[..], &["--split", "k"]].concat();
     run(mpi.command(2, &mpi.isochron, &mxm(&by_k)), SOON).failure(INPUT);
@@ -167,10 +145,7 @@ fn a_plan_counts_the_messages_of_the_run() {
     let shape = ["--m", "300", "--n", "210", "--k", "500", "--block", "16"];
     // Every rank has work.
     let even = ["--strategy", "homogeneous", "--plan", "--save-plan", file];
-    for division in [
-        ["--split", "c", "--panel", "48"],
-        ["--split", "k", "--panel", "48"],
-    ] {
+    for division in [["--split", "c", "--panel", "48"], ["--split", "k", "--panel", "48"]] {
         let keep = [&shape[..], &division, &even].concat();
         let text = mpi.isochron(3, &mxm(&keep)).success();
         let kept: Plan = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
@@ -179,15 +154,8 @@ fn a_plan_counts_the_messages_of_the_run() {
         let nodes = &kept.predicted().unwrap().nodes;
         let messages: u64 = nodes.iter().map(|node| node.messages).sum();
         let bytes: u64 = nodes.iter().map(|node| node.bytes).sum();
-        assert!(
-            messages > 0 && text.contains(&format!(" in {messages} messages, ")),
-            "{text}"
-        );
-        assert_eq!(
-            (messages, bytes),
-            (report.messages, report.bytes),
-            "{kept:?}"
-        );
+        assert!(messages > 0 && text.contains(&format!(" in {messages} messages, ")), "{text}");
+        assert_eq!((messages, bytes), (report.messages, report.bytes), "{kept:?}");
     }
 }
 
@@ -196,11 +164,7 @@ fn a_plan_says_what_it_was_chosen_from() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("plan.json");
     // Two alike nodes that need a second each, whatever else runs: no messages are so slow that one works alone.
-    std::fs::write(
-        folder.path().join("slow.points"),
-        "# block: 8\n1 0.004\n64 0.256\n",
-    )
-    .unwrap();
+    std::fs::write(folder.path().join("slow.points"), "# block: 8\n1 0.004\n64 0.256\n").unwrap();
     let slow = folder.path().join("slow.toml");
     let node = "[[node]]\n[[node.device]]\nname = \"cpu\"\ncores = 1\npoints = \"slow.points\"\n";
     std::fs::write(&slow, format!("schema = 1\n{node}{node}")).unwrap();
@@ -209,19 +173,9 @@ fn a_plan_says_what_it_was_chosen_from() {
         let shape = ["--size", "64", "--block", "8", "--platform", slow];
         let kept = keep_plan(&mpi, &shape, &path);
         assert!(kept.decision().candidates.len() > 1, "{kept:?}");
-        let seconds: Vec<f64> = kept
-            .decision()
-            .candidates
-            .iter()
-            .map(|way| way.wall_s)
-            .collect();
+        let seconds: Vec<f64> = kept.decision().candidates.iter().map(|way| way.wall_s).collect();
         assert!(seconds.is_sorted() && seconds[0] > 0.0, "{seconds:?}");
-        assert!(
-            kept.decision()
-                .candidates
-                .iter()
-                .any(|way| way.way == kept.way())
-        );
+        assert!(kept.decision().candidates.iter().any(|way| way.way == kept.way()));
         // Read back it says the same in words, and hands it to the report.
         let file = path.to_str().unwrap();
         let load = ["--load-plan", file, "--platform", slow];
@@ -230,10 +184,7 @@ fn a_plan_says_what_it_was_chosen_from() {
         assert!(text.contains("predicted with messages: "), "{text}");
         let report = mpi.isochron(2, &mxm(&[&load[..], &["--json"]].concat()));
         let report: Report = serde_json::from_str(&report.success()).unwrap();
-        assert_eq!(
-            (report.way, &report.candidates),
-            (kept.way(), &kept.decision().candidates)
-        );
+        assert_eq!((report.way, &report.candidates), (kept.way(), &kept.decision().candidates));
         let asked = mxm(&["--size", "100", "--split", "c", "--block", "8", "--plan"]);
         let text = mpi.isochron(2, &asked).success();
         assert!(!text.contains("predicted with messages: "), "{text}");
@@ -245,8 +196,7 @@ fn scale_numbers(document: &mut Value, path: &[&str], factor: f64) {
     match (path, document) {
         ([], number) => *number = json!(number.as_f64().expect("a number") * factor),
         (["*", rest @ ..], Value::Array(list)) => {
-            list.iter_mut()
-                .for_each(|value| scale_numbers(value, rest, factor));
+            list.iter_mut().for_each(|value| scale_numbers(value, rest, factor));
         }
         ([key, rest @ ..], document) => scale_numbers(&mut document[*key], rest, factor),
     }
@@ -262,9 +212,7 @@ fn a_loaded_plan_that_takes_ten_times_its_prediction_is_said() {
     let node = "[[node]]\n[[node.device]]\nname = \"cpu\"\ncores = 1\npoints = \"slow.points\"\n";
     std::fs::write(&platform, format!("schema = 1\n{node}{node}")).unwrap();
     let [file, platform] = [&path, &platform].map(|path| path.to_str().unwrap());
-    let shape: Vec<&str> = "--m 64 --n 64 --k 24 --block 8 --platform"
-        .split(' ')
-        .collect();
+    let shape: Vec<&str> = "--m 64 --n 64 --k 24 --block 8 --platform".split(' ').collect();
     let shape = [&shape[..], &[platform]].concat();
     for (mpi, strategy) in libraries().into_iter().zip(["fpm", "adaptive"]) {
         let shape = [&shape[..], &["--strategy", strategy]].concat();
@@ -282,21 +230,11 @@ fn a_loaded_plan_that_takes_ten_times_its_prediction_is_said() {
             let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
             let words = format!("note: the plan in {file} predicts ");
             assert_eq!(text.contains(&words), is_said, "{factor}: {text}");
-            assert_eq!(
-                text.contains("times as long: devices or links"),
-                is_said,
-                "{text}"
-            );
+            assert_eq!(text.contains("times as long: devices or links"), is_said, "{text}");
             if is_said {
-                let report = mpi
-                    .isochron(2, &mxm(&[&load[..], &["--json"]].concat()))
-                    .success();
+                let report = mpi.isochron(2, &mxm(&[&load[..], &["--json"]].concat())).success();
                 let report: Report = serde_json::from_str(&report).unwrap();
-                assert!(
-                    report.notices[0].contains("times as long"),
-                    "{:?}",
-                    report.notices
-                );
+                assert!(report.notices[0].contains("times as long"), "{:?}", report.notices);
             }
         }
     }
@@ -319,9 +257,7 @@ fn write_changed(document: &Value, place: &str, value: Value, path: &Path) {
 
 /// Makes a plan of a small product on 2 ranks, with more arguments, and returns its document.
 fn make_document(mpi: &Mpi, more: &[&str], path: &Path) -> Value {
-    let shape = [
-        "--size", "100", "--block", "8", "--panel", "20", "--split", "c",
-    ];
+    let shape = ["--size", "100", "--block", "8", "--panel", "20", "--split", "c"];
     keep_plan(mpi, &[&shape, more].concat(), path);
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
 }
@@ -334,34 +270,14 @@ fn a_plan_for_another_multiplication_is_refused() {
     for mpi in libraries() {
         make_document(&mpi, &["--strategy", "homogeneous"], &path);
         for (option, value, reason) in mpi.take_turns([
-            (
-                "--size",
-                "99",
-                "it is for m = 100, n = 100, k = 100, not for m = 99",
-            ),
+            ("--size", "99", "it is for m = 100, n = 100, k = 100, not for m = 99"),
             ("--block", "9", "it is for blocks of 8, not for blocks of 9"),
             ("--panel", "21", "it is for panels of 20, not of 21"),
-            (
-                "--type",
-                "f32",
-                "it is for matrices of f64, not for matrices of f32",
-            ),
-            (
-                "--op-a",
-                "t",
-                "it is for operation n on A, not for operation t on A",
-            ),
-            (
-                "--op-b",
-                "c",
-                "it is for operation n on B, not for operation c on B",
-            ),
+            ("--type", "f32", "it is for matrices of f64, not for matrices of f32"),
+            ("--op-a", "t", "it is for operation n on A, not for operation t on A"),
+            ("--op-b", "c", "it is for operation n on B, not for operation c on B"),
             ("--split", "k", "it divides c, not k"),
-            (
-                "--strategy",
-                "fpm",
-                "it is of homogeneous and br, not of fpm and br",
-            ),
+            ("--strategy", "fpm", "it is of homogeneous and br, not of fpm and br"),
             ("--layout", "kl", "not of homogeneous and kl"),
             ("--min-reps", "3", "min-reps = 3: with a plan"),
         ]) {
@@ -389,22 +305,14 @@ fn a_plan_for_other_hosts_or_devices_is_refused() {
         let names = format!("it is for the devices gone of rank 1, which has {device}");
         for (place, value, reason) in mpi.take_turns([
             ("/nodes/1/host", json!("elsewhere"), host),
-            (
-                "/nodes/1/name",
-                json!("fast"),
-                "rank 1 is for node fast, and is no node".to_owned(),
-            ),
+            ("/nodes/1/name", json!("fast"), "rank 1 is for node fast, and is no node".to_owned()),
             ("/nodes/1/devices/0/name", json!("gone"), names),
             (
                 "/nodes/1/devices/0/kind",
                 json!("cuda"),
                 format!("{of_device}kind cuda, and has cpu"),
             ),
-            (
-                "/nodes/1/devices/0/blas",
-                json!("B 1"),
-                format!("{of_device}BLAS B 1, and has "),
-            ),
+            ("/nodes/1/devices/0/blas", json!("B 1"), format!("{of_device}BLAS B 1, and has ")),
             (
                 "/nodes/1/devices/0/paced",
                 json!("slowdown 4"),
@@ -424,12 +332,7 @@ fn a_plan_for_other_hosts_or_devices_is_refused() {
 
 /// Returns the BLAS of every device of a run.
 fn list_blas(report: &Report) -> Vec<&str> {
-    report
-        .nodes
-        .iter()
-        .flat_map(|node| &node.devices)
-        .map(|device| &*device.blas)
-        .collect()
+    report.nodes.iter().flat_map(|node| &node.devices).map(|device| &*device.blas).collect()
 }
 
 #[test]
@@ -439,23 +342,15 @@ fn a_plan_brings_its_blas() {
     let name = path.to_str().unwrap();
     let embedded = EmbeddedBlas.name();
     for mpi in libraries() {
-        let document = make_document(
-            &mpi,
-            &["--strategy", "homogeneous", "--blas", "openblas"],
-            &path,
-        );
+        let document =
+            make_document(&mpi, &["--strategy", "homogeneous", "--blas", "openblas"], &path);
         let openblas = document["nodes"][0]["devices"][0]["blas"].as_str().unwrap();
         // Not even the ranks of one run need the same library.
         write_changed(&document, "/nodes/1/devices/0/blas", json!(embedded), &path);
         let report = multiply_exactly(&mpi, &["--load-plan", name]);
         assert_eq!(list_blas(&report), [openblas, embedded]);
         let refusal = format!("rank 1 is for BLAS {embedded}, and has {openblas}");
-        refuse_plan(
-            &mpi,
-            2,
-            &["--load-plan", name, "--blas", "openblas"],
-            &refusal,
-        );
+        refuse_plan(&mpi, 2, &["--load-plan", name, "--blas", "openblas"], &refusal);
     }
 }
 
@@ -477,19 +372,13 @@ fn a_plan_for_nodes_that_were_swapped_is_refused() {
         let with_platform = ["--platform", platform_name];
         make_document(&mpi, &with_platform, &path);
         let again = [&["--load-plan", name][..], &with_platform].concat();
-        mpi.isochron(2, &mxm(&[&again[..], &["--plan", "--quiet"]].concat()))
-            .success();
+        mpi.isochron(2, &mxm(&[&again[..], &["--plan", "--quiet"]].concat())).success();
         write_platform(&platform, [("slow", 8.0), ("fast", 1.0)]);
         refuse_plan(&mpi, 2, &again, "rank 0 is for node fast, and is node slow");
         write_platform(&platform, [("fast", 8.0), ("slow", 1.0)]);
         let reason = "device d of rank 0 is for pace ";
         refuse_plan(&mpi, 2, &again, reason);
-        refuse_plan(
-            &mpi,
-            2,
-            &["--load-plan", name],
-            "rank 0 is for node fast, and is no node",
-        );
+        refuse_plan(&mpi, 2, &["--load-plan", name], "rank 0 is for node fast, and is no node");
     }
 }
 
@@ -505,27 +394,11 @@ fn a_plan_that_is_broken_is_refused() {
             ("/schema", json!(1), "it is of version 1, not 3"),
             ("/schema", json!("2"), "no plan: invalid type"),
             ("/problem/block", json!(0), "block = 0"),
-            (
-                "/decision/kernel_width",
-                json!(0),
-                "its measurements make no sense",
-            ),
+            ("/decision/kernel_width", json!(0), "its measurements make no sense"),
             ("/decision/division", json!("k"), "no plan: "),
-            (
-                "/tuning/lookahead",
-                json!(99),
-                "its lookahead is 99 steps, not 2 to 8",
-            ),
-            (
-                "/tuning/k_parts",
-                json!(99),
-                "it holds A and B in 99 parts of k, not 1 to 5",
-            ),
-            (
-                "/nodes/1/devices/0/columns",
-                json!(101),
-                "the slices of rank 1 have 101 columns",
-            ),
+            ("/tuning/lookahead", json!(99), "its lookahead is 99 steps, not 2 to 8"),
+            ("/tuning/k_parts", json!(99), "it holds A and B in 99 parts of k, not 1 to 5"),
+            ("/nodes/1/devices/0/columns", json!(101), "the slices of rank 1 have 101 columns"),
             ("/nodes", json!([]), "it has 0 nodes, and parts for 2"),
         ]) {
             write_changed(&document, place, value, &path);
@@ -547,9 +420,7 @@ fn a_loaded_plan_is_reported_under_its_own_strategy() {
     for mpi in libraries() {
         let kept = make_document(&mpi, &["--strategy", "homogeneous"], &path);
         let load = ["--load-plan", name, "--strategy", "homogeneous"];
-        let json = mpi
-            .isochron(2, &mxm(&[&load[..], &["--json"]].concat()))
-            .success();
+        let json = mpi.isochron(2, &mxm(&[&load[..], &["--json"]].concat())).success();
         let report: Report = serde_json::from_str(&json).unwrap();
         assert_eq!(report.strategy, "homogeneous");
         assert_eq!(report.balance.expect("a balance").epsilon, 0.05);
@@ -562,10 +433,7 @@ fn a_loaded_plan_is_reported_under_its_own_strategy() {
                 "made at {at} by isochron {} with strategy homogeneous on {host}",
                 report.version
             );
-            assert!(
-                text.contains(&format!("plan loaded from {name}, {origin}")),
-                "{text}"
-            );
+            assert!(text.contains(&format!("plan loaded from {name}, {origin}")), "{text}");
         }
     }
 }

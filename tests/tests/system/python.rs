@@ -38,9 +38,7 @@ impl Environment {
     }
 
     fn folder(self) -> PathBuf {
-        Path::new(env!("CARGO_TARGET_TMPDIR"))
-            .join("python")
-            .join(self.name())
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join("python").join(self.name())
     }
 
     /// Makes it, once for all tests. Returns its Python.
@@ -93,9 +91,7 @@ fn link_mpich(folder: &Path) {
     command.arg(mpich.isochron);
     let text = run(command, HANGS).success();
     let line = text.lines().find(|line| line.trim().starts_with("libmpi"));
-    let (_, path) = line
-        .and_then(|line| line.split_once("=> "))
-        .expect("an MPI library");
+    let (_, path) = line.and_then(|line| line.split_once("=> ")).expect("an MPI library");
     let path = path.split(" (").next().expect("a path");
     symlink(path, folder.join("libmpi.so.12")).expect("a link");
 }
@@ -103,10 +99,7 @@ fn link_mpich(folder: &Path) {
 /// Writes a program that is Python with the package and mpi4py, both for Open MPI.
 pub fn write_python(path: &Path) {
     let python = Environment::OpenMpi.python().display();
-    write_program(
-        path,
-        &format!("#!/bin/sh\nMPI4PY_MPIABI=openmpi exec {python} \"$@\"\n"),
-    );
+    write_program(path, &format!("#!/bin/sh\nMPI4PY_MPIABI=openmpi exec {python} \"$@\"\n"));
 }
 
 /// Runs Python with mpi4py on some ranks.
@@ -125,11 +118,7 @@ fn find_mpi(command: &mut Command, mpi: &Mpi) {
 
 /// Returns the path of a script next to this file, or in the package.
 fn find_script(name: &str) -> String {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join(name)
-        .to_str()
-        .expect("a name")
-        .to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name).to_str().expect("a name").to_owned()
 }
 
 /// Returns the program in the README of the package.
@@ -193,26 +182,14 @@ fn every_matrix_market_file_of_scipy_is_read() {
     let packages = folder.path().join("packages");
     let tools = python_packages().with_file_name("python-tools");
     let mut install = Command::new(tools.join("bin/python"));
-    install.args([
-        "-m",
-        "pip",
-        "--quiet",
-        "--disable-pip-version-check",
-        "install",
-    ]);
+    install.args(["-m", "pip", "--quiet", "--disable-pip-version-check", "install"]);
     install.args(["--no-compile", "--no-deps", "--no-index", "--find-links"]);
-    install
-        .arg(python_packages())
-        .args(["scipy", "numpy", "--target"])
-        .arg(&packages);
+    install.arg(python_packages()).args(["scipy", "numpy", "--target"]).arg(&packages);
     run(install, HANGS).success();
     let [mpi, _] = libraries();
     let mut command = Command::new(python());
     command.arg(find_script("tests/system/python/matrix_market.py"));
-    command
-        .arg(&mpi.isochron)
-        .arg(folder.path())
-        .env("PYTHONPATH", packages);
+    command.arg(&mpi.isochron).arg(folder.path()).env("PYTHONPATH", packages);
     run(command, HANGS).success();
 }
 
@@ -243,10 +220,7 @@ fn the_python_package_works_in_one_process_without_mpi() {
     let mut command = Command::new(Environment::Alone.python());
     command.arg(find_script("tests/system/python/one_rank.py"));
     let output = run(command, HANGS).success();
-    assert!(
-        output.ends_with("test_elements_are_listed_and_filled\n"),
-        "{output}"
-    );
+    assert!(output.ends_with("test_elements_are_listed_and_filled\n"), "{output}");
 }
 
 #[test]
@@ -268,12 +242,7 @@ fn an_mpi4py_of_another_library_is_refused() {
     let mut command = mpich.command(1, Environment::OpenMpi.python(), &["-c", code]);
     find_mpi(&mut command, &mpich);
     let error = run(command, HANGS).stderr;
-    for words in [
-        "isochron.InputError",
-        "Open MPI v",
-        "MPICH",
-        "the same MPI library",
-    ] {
+    for words in ["isochron.InputError", "Open MPI v", "MPICH", "the same MPI library"] {
         assert!(error.contains(words), "{}: {error}", open_mpi.name);
     }
 }

@@ -60,10 +60,7 @@ fn cases_hold_without_mpirun() {
     let mut command = std::process::Command::new(&mpi.cases);
     command.arg(folder.path());
     let output = run(command, HANGS).success();
-    assert!(
-        output.contains("on 1 ranks, none (one process)"),
-        "{output}"
-    );
+    assert!(output.contains("on 1 ranks, none (one process)"), "{output}");
 }
 
 /// Counts beyond 2³¹ are cut: here beyond five elements, so that every message is.
@@ -73,11 +70,7 @@ fn messages_longer_than_mpi_may_send_arrive_in_pieces() {
     for mpi in libraries() {
         for &ranks in numbers {
             let folder = tempfile::tempdir().expect("a folder");
-            let arguments = [
-                folder.path().as_os_str(),
-                "--longest".as_ref(),
-                "40".as_ref(),
-            ];
+            let arguments = [folder.path().as_os_str(), "--longest".as_ref(), "40".as_ref()];
             let command = mpi.command(ranks, &mpi.cases, &arguments);
             let output = run(command, HANGS).success();
             let finished = format!("short pieces: {} cases on {ranks} ranks", 1 + ranks);
@@ -107,16 +100,11 @@ fn what_files_cost_has_its_own_line_in_the_report() {
     assert_eq!(generated["redistribution"]["seconds"], 0.0);
     let written = report_of(&mpi, &["--size", "48", "--out", &numpy]);
     assert!(written["redistribution"]["seconds"].as_f64() > Some(0.0));
-    assert_eq!(
-        written["redistribution"]["bytes"], 0,
-        "each writes its own part"
-    );
+    assert_eq!(written["redistribution"]["bytes"], 0, "each writes its own part");
     let gathered = report_of(&mpi, &["--a", &numpy, "--b", &numpy, "--out", &market]);
     let nodes = gathered["nodes"].as_array().expect("nodes");
     let others: u64 = nodes[1..].iter().map(count_elements).sum();
     assert_eq!(gathered["redistribution"]["bytes"], 8 * others);
-    let text = mpi
-        .isochron(3, &["mxm", "--size", "48", "--out", &numpy])
-        .success();
+    let text = mpi.isochron(3, &["mxm", "--size", "48", "--out", &numpy]).success();
     assert!(text.contains("files read and written in"), "{text}");
 }

@@ -23,10 +23,7 @@ pub fn make_folder() -> Folder {
     let device =
         |name| format!("[[node.device]]\nname = \"{name}\"\ncores = 1\npoints = \"s.points\"\n");
     let (a, b, c) = (device("a"), device("b"), device("c"));
-    folder.write(
-        "slow.toml",
-        &format!("schema = 1\n[[node]]\n{a}{b}[[node]]\n{c}"),
-    );
+    folder.write("slow.toml", &format!("schema = 1\n[[node]]\n{a}{b}[[node]]\n{c}"));
     folder
 }
 
@@ -77,10 +74,7 @@ fn list_decided(report: &Report) -> (Vec<Value>, Vec<f64>) {
         .iter()
         .map(|change| json!([change.step, change.rank, change.why, change.moves_c]));
     let devices = report.nodes.iter().flat_map(|node| &node.devices);
-    (
-        changes.collect(),
-        devices.map(|device| device.units).collect(),
-    )
+    (changes.collect(), devices.map(|device| device.units).collect())
 }
 
 #[test]
@@ -94,20 +88,11 @@ fn a_recorded_run_is_repeated_with_the_same_divisions() {
             let learnt = report.learning.expect("a run that learns");
             let forced = learnt.changes.iter();
             let forced = forced.filter(|change| change.why == ChangeReason::Forced);
-            assert!(
-                forced.count() > 0 && !learnt.replayed,
-                "{:?}",
-                learnt.changes
-            );
+            assert!(forced.count() > 0 && !learnt.replayed, "{:?}", learnt.changes);
 
             let again = "--platform @slow.toml --replay @run.json --record @again.json";
             let report = multiply(&mpi, &folder, again);
-            assert_eq!(
-                list_decided(&report),
-                (changes, units),
-                "{} {split}",
-                mpi.name
-            );
+            assert_eq!(list_decided(&report), (changes, units), "{} {split}", mpi.name);
             let learnt = report.learning.expect("a run that learns");
             assert!(learnt.replayed && report.balance_s == 0.0);
             let loaded = report.loaded.expect("a record");
@@ -142,12 +127,7 @@ fn a_record_brings_its_blas() {
 
 /// Returns the BLAS of every device of a run.
 fn list_blas(report: &Report) -> Vec<String> {
-    report
-        .nodes
-        .iter()
-        .flat_map(|node| &node.devices)
-        .map(|device| device.blas.clone())
-        .collect()
+    report.nodes.iter().flat_map(|node| &node.devices).map(|device| device.blas.clone()).collect()
 }
 
 fn read_json(folder: &Folder, name: &str) -> Value {
@@ -176,27 +156,16 @@ fn a_record_of_another_run_is_refused() {
         let document = record(&mpi, &folder);
         let replay = "--platform @slow.toml --replay @run.json";
         for (more, reason) in mpi.take_turns([
-            (
-                "--size 99",
-                "it is for m = 64, n = 64, k = 96, not for m = 99",
-            ),
+            ("--size 99", "it is for m = 64, n = 64, k = 96, not for m = 99"),
             ("--block 9", "it is for blocks of 8, not for blocks of 9"),
-            (
-                "--type f32",
-                "it is for matrices of f64, not for matrices of f32",
-            ),
+            ("--type f32", "it is for matrices of f64, not for matrices of f32"),
             ("--split k", "it divides c, not k"),
             ("--plan", "'--plan'"),
             ("--load-plan @run.json", "'--load-plan <FILE>'"),
         ]) {
             refuse(&mpi, &folder, &format!("{replay} {more}"), reason);
         }
-        refuse(
-            &mpi,
-            &folder,
-            "--replay @run.json",
-            "the record cannot be replayed: ",
-        );
+        refuse(&mpi, &folder, "--replay @run.json", "the record cannot be replayed: ");
         let replay = "--platform @slow.toml --replay @changed.json";
         for (place, value, reason) in mpi.take_turns([
             (
@@ -210,11 +179,7 @@ fn a_record_of_another_run_is_refused() {
                 "replayed: device c of rank 1 is for pace slowdown 4, and has ",
             ),
             ("/plan/nodes", json!([]), "it has 0 nodes, and parts for 2"),
-            (
-                "/plan/look",
-                Value::Null,
-                "its plan leaves nothing to the run",
-            ),
+            ("/plan/look", Value::Null, "its plan leaves nothing to the run"),
             (
                 "/decisions/0/ranks/0/0/devices",
                 json!([]),
@@ -244,15 +209,9 @@ fn a_file_that_is_no_record_is_refused() {
         let plan = document["plan"].to_string();
         let newer = json!({"schema": 2, "decisions": {}}).to_string();
         for (text, reason) in mpi.take_turns([
-            (
-                &text[..text.len() / 2],
-                "changed.json: no record of a run: EOF",
-            ),
+            (&text[..text.len() / 2], "changed.json: no record of a run: EOF"),
             ("{}", "changed.json: no record of a run: missing field"),
-            (
-                &plan,
-                "changed.json: no record of a run: missing field `decisions`",
-            ),
+            (&plan, "changed.json: no record of a run: missing field `decisions`"),
             ("C 9×9", "changed.json: no record of a run: expected value"),
             (&newer, "it is of version 2, not 1"),
         ]) {
@@ -266,36 +225,24 @@ fn a_file_that_is_no_record_is_refused() {
 #[test]
 fn a_run_with_nothing_to_learn_is_not_recorded() {
     let folder = make_folder();
-    folder.write(
-        "one.toml",
-        "schema = 1\n[[node]]\n[[node.device]]\ncores = 1\npace = 2.0\n",
-    );
+    folder.write("one.toml", "schema = 1\n[[node]]\n[[node.device]]\ncores = 1\npace = 2.0\n");
     for mpi in libraries() {
         let line = format!("{SLOW} --strategy homogeneous --plan --save-plan @plan.json");
         mpi.isochron(2, &words(&folder, &line)).success();
         for (line, reason) in mpi.take_turns([
-            (
-                "--size 64 --strategy fpm",
-                "strategy fpm decides all before the run",
-            ),
+            ("--size 64 --strategy fpm", "strategy fpm decides all before the run"),
             (
                 "--platform @slow.toml --load-plan @plan.json",
                 "strategy homogeneous decides all before the run",
             ),
-            (
-                "--m 0 --n 9 --k 9",
-                "one device does all, or nothing is to be done",
-            ),
+            ("--m 0 --n 9 --k 9", "one device does all, or nothing is to be done"),
             ("--size 64 --plan", "'--plan'"),
         ]) {
             refuse(&mpi, &folder, &format!("{line} --record @run.json"), reason);
         }
         let line = "--size 64 --platform @one.toml --record @run.json";
         let error = run(mpi.command(1, &mpi.isochron, &words(&folder, line)), SOON).failure(INPUT);
-        assert!(
-            error.contains("there is nothing to learn: one device does all"),
-            "{error}"
-        );
+        assert!(error.contains("there is nothing to learn: one device does all"), "{error}");
         assert!(!Path::new(&folder.path("run.json")).exists());
     }
 }
@@ -309,15 +256,8 @@ fn an_old_record_stays_if_the_run_fails() {
     folder.write("old.json", "old");
     let line = "--platform @slow.toml --replay @changed.json --record @old.json";
     refuse(&mpi, &folder, line, "it has no decision on step ");
-    assert_eq!(
-        fs::read_to_string(folder.path("old.json")).expect("a file"),
-        "old"
-    );
-    multiply(
-        &mpi,
-        &folder,
-        "--platform @slow.toml --replay @run.json --record @old.json",
-    );
+    assert_eq!(fs::read_to_string(folder.path("old.json")).expect("a file"), "old");
+    multiply(&mpi, &folder, "--platform @slow.toml --replay @run.json --record @old.json");
     let replaced = fs::read_to_string(folder.path("old.json")).expect("a file");
     serde_json::from_str::<RunRecord>(&replaced).expect("a record");
 }
@@ -336,11 +276,7 @@ fn what_was_learnt_is_said() {
     let folder = make_folder();
     let [mpi, _] = libraries();
     let plan = mpi.isochron(2, &words(&folder, &format!("{SLOW} --split c --plan")));
-    let plan = plan
-        .success()
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ");
+    let plan = plan.success().split_whitespace().collect::<Vec<_>>().join(" ");
     for said in [
         "left to the run: the borders between devices of a node and the layout of C between nodes",
         "decided at most 2 steps apart; known now: ",
@@ -352,14 +288,8 @@ fn what_was_learnt_is_said() {
     for text in [&few, &many] {
         assert!(text.contains("  learnt  ") && text.contains("±"), "{text}");
         assert!(text.contains("\nlooked at all devices in "), "{text}");
-        assert!(
-            text.contains("\nchanged in the run ") && text.contains("  forced  "),
-            "{text}"
-        );
+        assert!(text.contains("\nchanged in the run ") && text.contains("  forced  "), "{text}");
         assert!(text.contains("\nlearning in the run cost "), "{text}");
     }
-    assert!(
-        many.contains(" more changes ") && !few.contains(" more changes "),
-        "{many}{few}"
-    );
+    assert!(many.contains(" more changes ") && !few.contains(" more changes "), "{many}{few}");
 }

@@ -56,12 +56,7 @@ impl Stalled {
         let arguments = [&arguments, options].concat();
         let mut command = mpi.command(2, &mpi.isochron, &arguments);
         change(&mut command);
-        Self {
-            job: Running::start(command),
-            mpi: mpi.clone(),
-            folder,
-            words,
-        }
+        Self { job: Running::start(command), mpi: mpi.clone(), folder, words }
     }
 
     /// Checks that the job was ended, with one line that names its cause, and that nothing is left.
@@ -78,9 +73,8 @@ impl Stalled {
         let lines = list_lines(&outcome);
         let end = format!("; the job ends, after {TIMEOUT} s without progress");
         let told = lines.iter().filter(|line| line.ends_with(&end));
-        let told: Vec<_> = told
-            .filter(|line| self.words.iter().all(|words| line.contains(words)))
-            .collect();
+        let told: Vec<_> =
+            told.filter(|line| self.words.iter().all(|words| line.contains(words))).collect();
         assert_eq!(
             (told.len(), lines.len()),
             (1, 1),
@@ -142,10 +136,7 @@ fn a_rank_that_is_stopped_in_any_phase_is_named_and_the_job_ends() {
                 "its process is stopped".to_owned(),
             ];
             Stalled::start(&mpi, words, &[], |command| {
-                command.env(
-                    "ISOCHRON_TEST_STOPPED_AT",
-                    format!("{phase}:{victim}:{time}"),
-                );
+                command.env("ISOCHRON_TEST_STOPPED_AT", format!("{phase}:{victim}:{time}"));
             })
         })
     });
@@ -219,13 +210,8 @@ fn a_rank_behind_a_firewall_is_not_taken_for_a_silent_one() {
         assert!(blocked.is_ok_and(|status| status.success()), "{host}");
     }
     let [mpi, _] = libraries();
-    let launcher = MpiLauncher {
-        mpi: MpiFamily::OpenMpi,
-        mpirun: mpi.mpirun().to_owned(),
-    };
-    let mut command = cluster
-        .mpirun_command(&launcher, &[1, 1])
-        .expect("a rank a host");
+    let launcher = MpiLauncher { mpi: MpiFamily::OpenMpi, mpirun: mpi.mpirun().to_owned() };
+    let mut command = cluster.mpirun_command(&launcher, &[1, 1]).expect("a rank a host");
     command.args(["-x", "ISOCHRON_TEST_STOPPED_AT"]);
     command.env("ISOCHRON_TEST_STOPPED_AT", "step:1");
     command.arg(&mpi.isochron).args(SMALL.split(' '));
@@ -237,9 +223,7 @@ fn a_rank_behind_a_firewall_is_not_taken_for_a_silent_one() {
     let outcome = job.wait(HANGS);
     let lines = list_lines(&outcome);
     assert!(
-        !lines
-            .iter()
-            .any(|line| line.contains("silent") || line.contains("the job ends")),
+        !lines.iter().any(|line| line.contains("silent") || line.contains("the job ends")),
         "{outcome:#?}"
     );
 }
@@ -285,10 +269,7 @@ fn build_endless_blas(mpi: &Mpi, folder: &Path) -> String {
     let mut compiler = Command::new(mpi.compiler());
     compiler.args(["-O1", "-shared", "-fPIC", "-o"]);
     let built = compiler.arg(&library).arg(&source).status();
-    assert!(
-        built.is_ok_and(|status| status.success()),
-        "the library does not compile"
-    );
+    assert!(built.is_ok_and(|status| status.success()), "the library does not compile");
     library.display().to_string()
 }
 

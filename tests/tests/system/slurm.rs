@@ -75,17 +75,15 @@ impl Slurm {
 
     fn start_daemons(&self) {
         fs::create_dir(self.folder.path("controller")).expect("a folder");
-        self.folder
-            .write("munge.key", &"a key of 32 bytes at the least. ".repeat(32));
+        self.folder.write("munge.key", &"a key of 32 bytes at the least. ".repeat(32));
         fs::set_permissions(self.folder.path("munge.key"), Permissions::from_mode(0o600))
             .expect("a file of ours");
         let mut munged = vec!["munged".to_owned(), "--force".to_owned()];
-        munged.extend(["key", "pid", "log", "seed"].map(|kind| {
-            format!(
-                "--{kind}-file={}",
-                self.folder.path(&format!("munge.{kind}"))
-            )
-        }));
+        munged.extend(
+            ["key", "pid", "log", "seed"].map(|kind| {
+                format!("--{kind}-file={}", self.folder.path(&format!("munge.{kind}")))
+            }),
+        );
         munged.push(format!("--socket={}", self.folder.path("munge.socket")));
         self.run_on("iso-1", &munged).success();
         self.run_on("iso-1", &["slurmctld"]).success();
@@ -103,9 +101,7 @@ impl Slurm {
     /// Makes a command on a host.
     fn command<W: AsRef<OsStr>>(&self, host: &str, words: &[W]) -> Command {
         let mut command = self.cluster.command(host, words).expect("a host");
-        command
-            .current_dir(self.folder.path(""))
-            .env("SLURM_CONF", self.folder.path("slurm.conf"));
+        command.current_dir(self.folder.path("")).env("SLURM_CONF", self.folder.path("slurm.conf"));
         command
     }
 
@@ -123,35 +119,24 @@ impl Slurm {
     fn wait_until(&self, what: &str, is_done: impl Fn() -> bool) {
         let start = Instant::now();
         while !is_done() {
-            assert!(
-                start.elapsed() < HANGS,
-                "not in time: {what}\n{}",
-                self.read_logs()
-            );
+            assert!(start.elapsed() < HANGS, "not in time: {what}\n{}", self.read_logs());
             thread::sleep(Duration::from_millis(200));
         }
     }
 
     /// Returns the logs of the daemons and jobs.
     fn read_logs(&self) -> String {
-        let entries = fs::read_dir(self.folder.path(""))
-            .expect("a folder")
-            .flatten();
-        let paths = entries.map(|entry| entry.path()).filter(|path| {
-            path.extension()
-                .is_some_and(|end| end == "log" || end == "out")
-        });
-        paths
-            .map(|path| format!("== {}\n{}", path.display(), read(&path)))
-            .collect()
+        let entries = fs::read_dir(self.folder.path("")).expect("a folder").flatten();
+        let paths = entries
+            .map(|entry| entry.path())
+            .filter(|path| path.extension().is_some_and(|end| end == "log" || end == "out"));
+        paths.map(|path| format!("== {}\n{}", path.display(), read(&path))).collect()
     }
 
     /// Returns the state of a job; nothing once it has ended.
     fn job_state(&self, job: &str) -> String {
         let states = "PENDING,RUNNING,COMPLETING,REQUEUED,SUSPENDED";
-        self.print(&format!("squeue -h -o %T -t {states} -j {job}"))
-            .trim()
-            .to_owned()
+        self.print(&format!("squeue -h -o %T -t {states} -j {job}")).trim().to_owned()
     }
 
     /// Waits until a job is in the queue again for this many times.
@@ -159,18 +144,14 @@ impl Slurm {
         self.wait_until(&format!("job {job} is queued again"), || {
             let restarts = format!(" Restarts={times} ");
             self.job_state(job) == "PENDING"
-                && self
-                    .print(&format!("scontrol show job {job}"))
-                    .contains(&restarts)
+                && self.print(&format!("scontrol show job {job}")).contains(&restarts)
         });
     }
 
     /// Starts a queued job now: Slurm holds those that it has queued again back for two minutes.
     fn start_job(&self, job: &str) {
         self.print(&format!("scontrol update JobId={job} StartTime=now"));
-        self.wait_until(&format!("job {job} runs"), || {
-            self.job_state(job) == "RUNNING"
-        });
+        self.wait_until(&format!("job {job} runs"), || self.job_state(job) == "RUNNING");
     }
 }
 
@@ -189,11 +170,7 @@ fn srun_starts_ranks_on_the_cores_that_slurm_gives_them() {
     let [open_mpi, mpich] = libraries();
     // MPICH as Debian builds it may hang in MPI_Finalize if its ranks talk over TCP.
     for (mpi, options, hosts) in [
-        (
-            &open_mpi,
-            "--mpi=pmix -N 2 -n 4 -c 1",
-            &["iso-1", "iso-1", "iso-2", "iso-2"][..],
-        ),
+        (&open_mpi, "--mpi=pmix -N 2 -n 4 -c 1", &["iso-1", "iso-1", "iso-2", "iso-2"][..]),
         (&mpich, "--mpi=pmi2 -N 1 -n 2 -c 1", &["iso-1", "iso-1"]),
     ] {
         let line = format!(
@@ -203,20 +180,14 @@ fn srun_starts_ranks_on_the_cores_that_slurm_gives_them() {
         let report = json(&slurm.print(&line));
         assert_eq!(report["verified"], true, "{report}");
         let nodes = report["nodes"].as_array().expect("nodes");
-        let found: Vec<_> = nodes
-            .iter()
-            .map(|node| node["host"].as_str().expect("a host"))
-            .collect();
+        let found: Vec<_> =
+            nodes.iter().map(|node| node["host"].as_str().expect("a host")).collect();
         assert_eq!(found, hosts);
         let cores: BTreeSet<String> = nodes
             .iter()
             .map(|node| {
                 let device = &node["devices"][0];
-                assert_eq!(
-                    device["cores"].as_array().map(Vec::len),
-                    Some(1),
-                    "{report}"
-                );
+                assert_eq!(device["cores"].as_array().map(Vec::len), Some(1), "{report}");
                 assert_eq!(device["pinned"], true, "{report}");
                 format!("{} {}", node["host"], device["cores"][0])
             })
@@ -254,9 +225,7 @@ again = 0
 
 /// Returns the lines of the points that need a number of nodes.
 fn read_points(slurm: &Slurm, nodes: usize) -> Vec<Value> {
-    let file = slurm
-        .folder
-        .path(&format!("results/nodes-{nodes}/points.jsonl"));
+    let file = slurm.folder.path(&format!("results/nodes-{nodes}/points.jsonl"));
     read(Path::new(&file)).lines().map(json).collect()
 }
 
@@ -277,10 +246,8 @@ fn a_campaign_goes_on_in_job_after_job_until_it_ends() {
     ));
     slurm.folder.write("job", &script);
     let told = slurm.print("bash job");
-    let jobs: Vec<&str> = told
-        .lines()
-        .filter_map(|line| line.strip_prefix("Submitted batch job "))
-        .collect();
+    let jobs: Vec<&str> =
+        told.lines().filter_map(|line| line.strip_prefix("Submitted batch job ")).collect();
     let [one, two] = jobs[..] else {
         panic!("{told}");
     };
@@ -294,14 +261,10 @@ fn a_campaign_goes_on_in_job_after_job_until_it_ends() {
     // A node fails under the next job of two nodes while it measures.
     fs::remove_file(slurm.folder.path("waiting-2")).expect("a contender that waited");
     slurm.start_job(two);
-    slurm.wait_until("a contender waits", || {
-        Path::new(&slurm.folder.path("waiting-2")).exists()
-    });
+    slurm.wait_until("a contender waits", || Path::new(&slurm.folder.path("waiting-2")).exists());
     let host = slurm.print(&format!("squeue -h -o %B -j {two}"));
     let host = host.trim();
-    slurm.print(&format!(
-        "scontrol update NodeName={host} State=DOWN Reason=test"
-    ));
+    slurm.print(&format!("scontrol update NodeName={host} State=DOWN Reason=test"));
     slurm.wait_for_queue(two, 2);
     // The node comes back by itself once its daemon reports.
     let resume = format!("scontrol update NodeName={host} State=RESUME");
@@ -309,30 +272,19 @@ fn a_campaign_goes_on_in_job_after_job_until_it_ends() {
     slurm.folder.write("go", "");
     for job in [one, two] {
         slurm.print(&format!("scontrol update JobId={job} StartTime=now"));
-        slurm.wait_until(&format!("job {job} ends"), || {
-            slurm.job_state(job).is_empty()
-        });
+        slurm.wait_until(&format!("job {job} ends"), || slurm.job_state(job).is_empty());
     }
     let status = json(&slurm.print(&format!("{isochron} campaign status results --json")));
     assert_eq!(
-        (
-            &status["state"],
-            &status["points_ended"],
-            &status["repetitions"]
-        ),
+        (&status["state"], &status["points_ended"], &status["repetitions"]),
         (&"ended".into(), &4.into(), &8.into()),
         "{status}\n{}",
         slurm.read_logs()
     );
     for nodes in [1, 2] {
         let points = read_points(&slurm, nodes);
-        let places = points
-            .iter()
-            .map(|line| format!("{} {}", line["point"], line["round"]));
+        let places = points.iter().map(|line| format!("{} {}", line["point"], line["round"]));
         assert_eq!(places.collect::<BTreeSet<_>>().len(), 4, "{points:?}");
-        assert!(
-            points.iter().all(|line| line["status"] == "done"),
-            "{points:?}"
-        );
+        assert!(points.iter().all(|line| line["status"] == "done"), "{points:?}");
     }
 }

@@ -43,12 +43,7 @@ impl<'a> Bundle<'a> {
         for folder in ["bin", "libexec/hydra", "lib/glibc", "etc", "share"] {
             fs::create_dir_all(root.join(folder))?;
         }
-        Ok(Self {
-            root,
-            mpi,
-            launcher,
-            gathered: Vec::new(),
-        })
+        Ok(Self { root, mpi, launcher, gathered: Vec::new() })
     }
 
     /// Adds programs of this project.
@@ -69,25 +64,16 @@ impl<'a> Bundle<'a> {
     pub fn add_emulator(&mut self, workspace: &Workspace) -> Result<()> {
         let folder = self.root.join("lib/emulated-cuda");
         fs::create_dir_all(&folder)?;
-        let built = workspace
-            .target(self.mpi.kind)
-            .join("release")
-            .join("libisochron_cuda_emulator.so");
+        let built =
+            workspace.target(self.mpi.kind).join("release").join("libisochron_cuda_emulator.so");
         copy(&built, &folder)?;
-        for name in [
-            "libcuda.so",
-            "libcuda.so.1",
-            "libcublas.so",
-            "libcublas.so.12",
-            "libcublas.so.13",
-        ] {
+        for name in
+            ["libcuda.so", "libcuda.so.1", "libcublas.so", "libcublas.so.12", "libcublas.so.13"]
+        {
             symlink(file_name(&built), folder.join(name))?;
         }
         self.gathered.push(built);
-        write_program(
-            &self.root.join("bin/isochron-gpu-check"),
-            include_str!("gpu-check.sh"),
-        )
+        write_program(&self.root.join("bin/isochron-gpu-check"), include_str!("gpu-check.sh"))
     }
 
     /// Adds the campaigns of a GPU with their platform files, as they lie in the repository, and the program that measures them.
@@ -105,10 +91,7 @@ impl<'a> Bundle<'a> {
             let file = workspace.root().join(platforms).join(name);
             copy(&file, &self.root.join(platforms))?;
         }
-        write_program(
-            &self.root.join("bin/isochron-gpu-bench"),
-            include_str!("gpu-bench.sh"),
-        )
+        write_program(&self.root.join("bin/isochron-gpu-bench"), include_str!("gpu-bench.sh"))
     }
 
     /// Adds the MPI library's programs, plugins and texts, and the plugins of its libraries.
@@ -157,10 +140,7 @@ impl<'a> Bundle<'a> {
                 copy(&plugin, &to)?;
                 self.gathered.push(plugin);
             } else {
-                println!(
-                    "left out: {place}/{name}, because it needs {}",
-                    missing.join(" and ")
-                );
+                println!("left out: {place}/{name}, because it needs {}", missing.join(" and "));
             }
         }
         Ok(())
@@ -172,9 +152,7 @@ impl<'a> Bundle<'a> {
         let mut listed = ["ldconfig", "/sbin/ldconfig", "/usr/sbin/ldconfig"]
             .iter()
             .filter_map(|program| machine::read_output(program, &["-p"]));
-        let listed = listed
-            .next()
-            .context("ldconfig is needed to find the BLAS")?;
+        let listed = listed.next().context("ldconfig is needed to find the BLAS")?;
         match path_of("libopenblas.so.0", &listed) {
             Some(path) => {
                 copy(&path, &self.root.join("lib"))?;
@@ -235,10 +213,7 @@ impl<'a> Bundle<'a> {
             .replace("@GLIBC@", &glibc_version()?)
             .replace("@LOADER@", &loader)
             .replace("@MPI@\n", kind.environment());
-        Ok(fs::write(
-            self.root.join("etc/environment.sh"),
-            environment,
-        )?)
+        Ok(fs::write(self.root.join("etc/environment.sh"), environment)?)
     }
 
     /// Writes a script at `place` that starts a program of `libexec`.

@@ -9,10 +9,7 @@ use anyhow::{Context, Result};
 /// Writes a script and makes it executable.
 pub fn write_program(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text)?;
-    Ok(fs::set_permissions(
-        path,
-        fs::Permissions::from_mode(0o755),
-    )?)
+    Ok(fs::set_permissions(path, fs::Permissions::from_mode(0o755))?)
 }
 
 /// Copies a file, or the target of a link, under its own name.
@@ -30,10 +27,7 @@ pub fn copy_as(file: &Path, copied: &Path) -> Result<PathBuf> {
 /// Copies the files of a folder except archives.
 pub fn copy_files(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to)?;
-    for file in list_files(from)?
-        .iter()
-        .filter(|file| !is_for_linking(file))
-    {
+    for file in list_files(from)?.iter().filter(|file| !is_for_linking(file)) {
         copy(file, to)?;
     }
     Ok(())
@@ -63,8 +57,5 @@ pub fn list_files(folder: &Path) -> Result<Vec<PathBuf>> {
 
 /// Returns the last part of a path.
 pub fn file_name(path: &Path) -> String {
-    path.file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned()
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }

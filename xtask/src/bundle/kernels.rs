@@ -31,10 +31,7 @@ pub fn add_kernels(workspace: &Workspace, root: &Path) -> Result<Vec<PathBuf>> {
     }
     let checkout = workspace.root();
     let name = Path::new(HEADER).file_name().unwrap_or_default();
-    copy(
-        &checkout.join("devices/kernel/include").join(name),
-        &include,
-    )?;
+    copy(&checkout.join("devices/kernel/include").join(name), &include)?;
     for file in list_files(&checkout.join("apps/kernels/c"))? {
         let is_source = file.extension().is_some_and(|end| end == "c" || end == "h");
         if is_source {

@@ -108,12 +108,7 @@ impl LauncherKind {
 
 /// Returns the major version at the end of a line such as `mpirun (Open MPI) 4.1.4`.
 fn parse_major(line: &str) -> Option<u32> {
-    line.split_whitespace()
-        .last()?
-        .split('.')
-        .next()?
-        .parse()
-        .ok()
+    line.split_whitespace().last()?.split('.').next()?.parse().ok()
 }
 
 impl BundledLauncher {
@@ -141,12 +136,7 @@ impl BundledLauncher {
             LauncherKind::Hydra => (hydra(&locate_program(&mpi.launcher)?)?, Vec::new()),
             LauncherKind::Orte | LauncherKind::Prrte => open_mpi(kind, &mpi.launcher)?,
         };
-        Ok(Self {
-            kind,
-            version,
-            programs,
-            folders,
-        })
+        Ok(Self { kind, version, programs, folders })
     }
 }
 
@@ -155,8 +145,7 @@ fn locate_program(program: &str) -> Result<PathBuf> {
     let found = machine::read_output("sh", &["-c", &format!("command -v '{program}'")]);
     let found = found.with_context(|| format!("{program} was not found"))?;
     let path = Path::new(found.trim());
-    path.canonicalize()
-        .with_context(|| path.display().to_string())
+    path.canonicalize().with_context(|| path.display().to_string())
 }
 
 fn hydra(launcher: &Path) -> Result<Vec<Program>> {
@@ -164,11 +153,9 @@ fn hydra(launcher: &Path) -> Result<Vec<Program>> {
     if !proxy.is_file() {
         bail!("{} was not found: it starts ranks", proxy.display());
     }
-    Ok(
-        [(launcher.to_owned(), "mpirun"), (proxy, "hydra_pmi_proxy")]
-            .map(|(path, name)| Program { path, name })
-            .into(),
-    )
+    Ok([(launcher.to_owned(), "mpirun"), (proxy, "hydra_pmi_proxy")]
+        .map(|(path, name)| Program { path, name })
+        .into())
 }
 
 /// Programs and folders of an installation.
@@ -180,14 +167,9 @@ fn open_mpi(kind: LauncherKind, launcher: &str) -> Result<Parts> {
         .iter()
         .find_map(|info| machine::read_output(info, &["--path", "all", "--parsable"]))
         .context("ompi_info was not found next to the launcher")?;
-    let (bin, texts) = (
-        find_folder(&told, "bindir")?,
-        find_folder(&told, "pkgdatadir")?,
-    );
-    let mut folders = vec![
-        (find_folder(&told, "pkglibdir")?, "lib/openmpi"),
-        (texts.clone(), "share/openmpi"),
-    ];
+    let (bin, texts) = (find_folder(&told, "bindir")?, find_folder(&told, "pkgdatadir")?);
+    let mut folders =
+        vec![(find_folder(&told, "pkglibdir")?, "lib/openmpi"), (texts.clone(), "share/openmpi")];
     let wanted: &[(&[&str], &str)] = match kind {
         LauncherKind::Orte => &[(&["orterun"], "mpirun"), (&["orted"], "orted")],
         // Python's package has a front named mpirun that goes by its own place, and the launcher under another name.
@@ -244,21 +226,9 @@ mod tests {
     #[test]
     fn launchers_are_told_apart_by_what_they_say() {
         for (library, told, kind) in [
-            (
-                Library::OpenMpi,
-                "mpirun (Open MPI) 4.1.4\n\nReport",
-                Some(LauncherKind::Orte),
-            ),
-            (
-                Library::OpenMpi,
-                "mpirun.openmpi (OpenRTE) 4.1.4",
-                Some(LauncherKind::Orte),
-            ),
-            (
-                Library::OpenMpi,
-                "mpirun (Open MPI) 5.0.11",
-                Some(LauncherKind::Prrte),
-            ),
+            (Library::OpenMpi, "mpirun (Open MPI) 4.1.4\n\nReport", Some(LauncherKind::Orte)),
+            (Library::OpenMpi, "mpirun.openmpi (OpenRTE) 4.1.4", Some(LauncherKind::Orte)),
+            (Library::OpenMpi, "mpirun (Open MPI) 5.0.11", Some(LauncherKind::Prrte)),
             (Library::OpenMpi, "mpirun (Open MPI) 3.1.6", None),
             (
                 Library::Mpich,
@@ -269,15 +239,8 @@ mod tests {
             assert_eq!(LauncherKind::of(library, told).ok(), kind, "{told}");
         }
         let intel = "Intel(R) MPI Library for Linux* OS, Version 2021.9\n";
-        let refused = LauncherKind::of(Library::Mpich, intel)
-            .unwrap_err()
-            .to_string();
-        for part in [
-            "Open MPI 4 or 5",
-            "hydra",
-            "Intel(R) MPI",
-            "ISOCHRON_MPIRUN_MPICH",
-        ] {
+        let refused = LauncherKind::of(Library::Mpich, intel).unwrap_err().to_string();
+        for part in ["Open MPI 4 or 5", "hydra", "Intel(R) MPI", "ISOCHRON_MPIRUN_MPICH"] {
             assert!(refused.contains(part), "{part:?} in {refused:?}");
         }
     }

@@ -61,9 +61,7 @@ impl Needs {
             if let Some(name) = line.strip_suffix("=> not found") {
                 needs.missing.push(name.trim().to_owned());
             } else if let Some((library, version)) = other_version(line) {
-                needs
-                    .missing
-                    .push(format!("{library} of version {version}"));
+                needs.missing.push(format!("{library} of version {version}"));
             } else if let Some((path, _)) = line.rsplit_once(" (0x") {
                 let path = path.rsplit("=> ").next().unwrap_or_default();
                 if path.starts_with('/') {
@@ -109,11 +107,7 @@ pub fn needed_by(files: &[PathBuf], mpi: &MpiInstallation) -> Result<Vec<PathBuf
 pub fn path_of(name: &str, listed: &str) -> Option<PathBuf> {
     let mut lines = listed.lines().map(str::trim);
     // On machines that run programs of two architectures the line says which.
-    let other = if cfg!(target_arch = "x86_64") {
-        "(libc6)"
-    } else {
-        "(nothing)"
-    };
+    let other = if cfg!(target_arch = "x86_64") { "(libc6)" } else { "(nothing)" };
     lines
         .find(|line| {
             let mut words = line.split_whitespace();
@@ -161,12 +155,7 @@ mod tests {
 
     #[test]
     fn the_c_library_is_more_than_one_file() {
-        for name in [
-            "libc.so.6",
-            "ld-linux-x86-64.so.2",
-            "libm.so.6",
-            "libnss_files.so.2",
-        ] {
+        for name in ["libc.so.6", "ld-linux-x86-64.so.2", "libm.so.6", "libnss_files.so.2"] {
             assert!(is_of_the_c_library(name), "{name}");
         }
         for name in ["libcuda.so.1", "libcrypt.so.1", "libmpi.so.40"] {

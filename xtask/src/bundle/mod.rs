@@ -57,11 +57,8 @@ pub fn run(
     install::ensure(Goal::Run, steps)?;
     let mpi = build::prepare(workspace, library)?;
     let launcher = BundledLauncher::find(&mpi)?;
-    let more = if with_tests {
-        " --bin isochron-cuda-cases --bin isochron-bench --lib"
-    } else {
-        ""
-    };
+    let more =
+        if with_tests { " --bin isochron-cuda-cases --bin isochron-bench --lib" } else { "" };
     let packages = format!("{ISOCHRON_AND_CASES}{more}");
     build::release(workspace, steps, &mpi, &packages)?;
     let (version, arch) = (env!("CARGO_PKG_VERSION"), std::env::consts::ARCH);

@@ -32,12 +32,7 @@ const fn plugins(
     place: &'static str,
     wanted: &'static str,
 ) -> Plugins {
-    Plugins {
-        owner,
-        folder,
-        place,
-        wanted,
-    }
+    Plugins { owner, folder, place, wanted }
 }
 
 /// Returns the folder of plugins of a library, if it has any.

@@ -24,16 +24,8 @@ const MANUALS: [&str; 7] = [
 ];
 
 /// The words of a kernel's measurement in a process of its own, before the path of its library.
-const MEASUREMENT: [&str; 8] = [
-    "measure",
-    "--isolate",
-    "--from",
-    "2",
-    "--to",
-    "4",
-    "--points",
-    "2",
-];
+const MEASUREMENT: [&str; 8] =
+    ["measure", "--isolate", "--from", "2", "--to", "4", "--points", "2"];
 
 const MULTIPLICATION: [&str; 5] = ["mxm", "--size", "300", "--verify", "probe"];
 
@@ -50,18 +42,9 @@ pub fn run(archive: &Path, folder: &Path, kind: LauncherKind) -> Result<PathBuf>
     fs::create_dir_all(&unpacked)?;
     fs::create_dir_all(folder.join("elsewhere"))?;
     let mut tar = Command::new("tar");
-    execute(
-        tar.arg("-xzf")
-            .arg(archive)
-            .arg("-C")
-            .arg(&unpacked)
-            .arg("--strip-components=1"),
-    )?;
+    execute(tar.arg("-xzf").arg(archive).arg("-C").arg(&unpacked).arg("--strip-components=1"))?;
     let mut first = bare_command(&unpacked.join("bin/isochron"));
-    first
-        .args(MULTIPLICATION)
-        .arg("--out")
-        .arg(folder.join("c.npy"));
+    first.args(MULTIPLICATION).arg("--out").arg(folder.join("c.npy"));
     // A program for users obeys no variable of tests: with this one the run would fail.
     execute(first.env("ISOCHRON_TEST_FLIPPED_AT", "digested"))?;
     fs::rename(&unpacked, &moved)?;
@@ -76,9 +59,7 @@ pub fn run(archive: &Path, folder: &Path, kind: LauncherKind) -> Result<PathBuf>
     let mut one = bare_command(&isochron);
     one.args(MULTIPLICATION);
     let mut two = bare_command(&mpirun);
-    two.args(kind.two_ranks())
-        .arg(&isochron)
-        .args(MULTIPLICATION);
+    two.args(kind.two_ranks()).arg(&isochron).args(MULTIPLICATION);
     // The loader writes a file for each program.
     let trace = folder.join("loaded");
     let mut measured: Vec<Command> = kernels.iter().map(|_| bare_command(&isochron)).collect();
@@ -186,10 +167,7 @@ fn ensure_own(trace: &Path, bundle: &Path) -> Result<()> {
         programs.iter().any(|program| program == "isochron"),
         "the loader does not tell what isochron has loaded"
     );
-    println!(
-        "loaded nothing but the bundle and the C library: {}",
-        programs.join(", ")
-    );
+    println!("loaded nothing but the bundle and the C library: {}", programs.join(", "));
     Ok(())
 }
 
@@ -214,10 +192,8 @@ fn with_old_c_library(folder: &Path, mut ranks: Command, bundle: &Path) -> Resul
     let output = ranks.output().context("the launcher did not start")?;
     let stderr = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{}: {stderr}", output.status);
-    let told: Vec<_> = stderr
-        .lines()
-        .filter(|line| line.starts_with("isochron: the C library"))
-        .collect();
+    let told: Vec<_> =
+        stderr.lines().filter(|line| line.starts_with("isochron: the C library")).collect();
     ensure!(
         told.len() == 1 && told[0].contains("2.5") && told[0].contains("the bundle's own"),
         "on a host with an older C library {} says: {stderr}",
@@ -268,10 +244,7 @@ mod tests {
         let told = TOLD.replace("/b/", &format!("{}/", own.display()));
         fs::write(trace.join("by.7"), &told).unwrap();
         let error = ensure_own(&trace, &bundle).unwrap_err().to_string();
-        assert!(
-            error.contains("isochron has loaded /usr/lib/libblis.so.4"),
-            "{error}"
-        );
+        assert!(error.contains("isochron has loaded /usr/lib/libblis.so.4"), "{error}");
         fs::write(trace.join("by.7"), told.replace("libblis", "libm.so")).unwrap();
         assert!(ensure_own(&trace, &bundle).is_ok());
         fs::write(trace.join("by.7"), "").unwrap();

@@ -130,17 +130,13 @@ impl Side {
         for repetition in &content.repetitions {
             *counts.entry(&repetition.environment).or_default() += 1;
         }
-        let most = counts
-            .iter()
-            .max_by_key(|(_, count)| **count)
-            .map(|(name, _)| (*name).to_owned());
+        let most =
+            counts.iter().max_by_key(|(_, count)| **count).map(|(name, _)| (*name).to_owned());
         let n_environments = counts.len();
         let mut environments = content.read_environments(most.into_iter().collect())?;
         Ok(Self {
             name: show_path(folder).to_string(),
-            environment: environments
-                .pop_first()
-                .map_or(Value::Null, |(_, facts)| facts),
+            environment: environments.pop_first().map_or(Value::Null, |(_, facts)| facts),
             n_environments,
             points: (content.campaign.points.iter())
                 .map(|point| point.id.clone())
@@ -162,21 +158,14 @@ impl Side {
         let cells = self.campaign.cells();
         let measured = cells.filter(|cell| self.history.rounds_of(*cell) > 0);
         measured.map(|cell| {
-            (
-                &*self.campaign.contender_of(cell).name,
-                &*self.campaign.point_of(cell).id,
-            )
+            (&*self.campaign.contender_of(cell).name, &*self.campaign.point_of(cell).id)
         })
     }
 
     /// Returns the values of a contender at a point by round; none if the campaign lacks it.
     fn list_values(&self, point: &str, contender: &str) -> Vec<f64> {
         let point = self.points.get(point).copied();
-        let contender = self
-            .campaign
-            .contenders
-            .iter()
-            .position(|other| other.name == contender);
+        let contender = self.campaign.contenders.iter().position(|other| other.name == contender);
         let (Some(point), Some(contender)) = (point, contender) else {
             return Vec::new();
         };
@@ -195,10 +184,8 @@ impl Comparison {
     /// [`CampaignError::File`] if a folder holds no campaign, or the baseline and the campaign have nothing in common;
     /// [`CampaignError::Line`] if a file in it is damaged.
     pub fn read(baseline: &[PathBuf], compared: &Path) -> Result<Self, CampaignError> {
-        let sides: Vec<Side> = baseline
-            .iter()
-            .map(|folder| Side::read(folder))
-            .collect::<Result<_, _>>()?;
+        let sides: Vec<Side> =
+            baseline.iter().map(|folder| Side::read(folder)).collect::<Result<_, _>>()?;
         let new = Side::read(compared)?;
         let measured: BTreeSet<_> = sides.iter().flat_map(Side::list_measured).collect();
         let mut points: Vec<(ComparedPoint, RoundValues, Better)> = Vec::new();
@@ -240,11 +227,7 @@ impl Comparison {
             compared: compared.to_path_buf(),
             environment: environment
                 .into_iter()
-                .map(|(fact, baseline, compared)| Difference {
-                    fact,
-                    baseline,
-                    compared,
-                })
+                .map(|(fact, baseline, compared)| Difference { fact, baseline, compared })
                 .collect(),
             notes,
             points: judge_all(points),
@@ -267,9 +250,7 @@ fn list_notes(sides: &[Side], new: &Side, before: &BTreeSet<(&str, &str)>) -> Ve
     }
     for side in all.filter(|side| side.n_environments > 1) {
         let (name, number) = (&side.name, side.n_environments);
-        notes.push(format!(
-            "{name} has {number} environments: its report tells how they differ"
-        ));
+        notes.push(format!("{name} has {number} environments: its report tells how they differ"));
     }
     for contender in &new.campaign.contenders {
         let name = &contender.name;
@@ -278,9 +259,7 @@ fn list_notes(sides: &[Side], new: &Side, before: &BTreeSet<(&str, &str)>) -> Ve
                 "`{name}` is compared with another value in the baseline, or in another direction: there is no ratio"
             ));
         }
-        let mut before = sides
-            .iter()
-            .filter_map(|side| side.campaign.find_contender(name));
+        let mut before = sides.iter().filter_map(|side| side.campaign.find_contender(name));
         if before
             .any(|it| it.definition != contender.definition || it.computed != contender.computed)
         {
@@ -305,10 +284,7 @@ fn list_notes(sides: &[Side], new: &Side, before: &BTreeSet<(&str, &str)>) -> Ve
 
 /// Judges all points together.
 fn judge_all(points: Vec<(ComparedPoint, RoundValues, Better)>) -> Vec<ComparedPoint> {
-    let compared: Vec<_> = points
-        .iter()
-        .map(|(_, values, _)| compare_rounds(values))
-        .collect();
+    let compared: Vec<_> = points.iter().map(|(_, values, _)| compare_rounds(values)).collect();
     // Points with too few rounds are no tests.
     let p_values: Vec<f64> = compared.iter().flatten().map(LogRatio::p_value).collect();
     let tests = p_values.len();
@@ -331,11 +307,7 @@ fn judge_all(points: Vec<(ComparedPoint, RoundValues, Better)>) -> Vec<ComparedP
             point.p_value = Some(p_value);
             let is_better = (ratio.log_ratio < 0.0) == (better == Better::Less);
             point.verdict = if p_value <= 1.0 - CONFIDENCE && ratio.log_ratio.abs() > band {
-                if is_better {
-                    Verdict::Faster
-                } else {
-                    Verdict::Slower
-                }
+                if is_better { Verdict::Faster } else { Verdict::Slower }
             } else if ratio.log_ratio.abs() + half <= band {
                 Verdict::Same
             } else {

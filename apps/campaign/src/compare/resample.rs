@@ -26,10 +26,7 @@ pub(super) struct RoundValues {
 impl RoundValues {
     /// Returns the medians of both sides.
     pub fn medians(&self) -> [Option<f64>; 2] {
-        let medians = self
-            .present()
-            .map(|values| find_median(values.clone()))
-            .collect();
+        let medians = self.present().map(|values| find_median(values.clone())).collect();
         [find_median(medians), find_median(self.compared.clone())]
             .map(|median| Some(median).filter(|it| it.is_finite()))
     }
@@ -63,16 +60,11 @@ impl LogRatio {
     /// Returns the probability of a ratio as far from 1 if the true one is 1.
     pub fn p_value(&self) -> f64 {
         if self.error == 0.0 {
-            return if self.log_ratio == 0.0 {
-                1.0
-            } else {
-                self.rank_p
-            };
+            return if self.log_ratio == 0.0 { 1.0 } else { self.rank_p };
         }
         let distribution = StudentsT::new(0.0, 1.0, self.freedom);
-        let p = distribution.map_or(1.0, |student| {
-            2.0 * student.cdf(-(self.log_ratio / self.error).abs())
-        });
+        let p = distribution
+            .map_or(1.0, |student| 2.0 * student.cdf(-(self.log_ratio / self.error).abs()));
         p.max(self.rank_p)
     }
 
@@ -99,15 +91,8 @@ impl LogRatio {
             (band - distance) / half
         };
         let factor = wanted.powi(-2) - 1.0;
-        let more = (factor * rounds as f64)
-            .ceil()
-            .max(least as f64)
-            .clamp(1.0, MOST_ROUNDS as f64);
-        if more.is_nan() {
-            MOST_ROUNDS
-        } else {
-            more as u64
-        }
+        let more = (factor * rounds as f64).ceil().max(least as f64).clamp(1.0, MOST_ROUNDS as f64);
+        if more.is_nan() { MOST_ROUNDS } else { more as u64 }
     }
 }
 
@@ -124,35 +109,20 @@ pub(super) fn compare_rounds(values: &RoundValues) -> Option<LogRatio> {
     let logs = |values: &Vec<f64>| -> Vec<f64> { values.iter().map(|value| value.ln()).collect() };
     let baseline: Vec<Vec<f64>> = values.present().map(logs).collect();
     let compared = logs(&values.compared);
-    let fewest = baseline
-        .iter()
-        .map(Vec::len)
-        .chain([compared.len()])
-        .min()?;
-    let is_positive = baseline
-        .iter()
-        .chain([&compared])
-        .flatten()
-        .all(|log| log.is_finite());
+    let fewest = baseline.iter().map(Vec::len).chain([compared.len()]).min()?;
+    let is_positive = baseline.iter().chain([&compared]).flatten().all(|log| log.is_finite());
     if baseline.is_empty() || fewest < LEAST_ROUNDS || !is_positive {
         return None;
     }
     let mut rng = Rng::with_seed(0);
     let difference = |baseline: Vec<f64>, compared: f64| compared - find_median(baseline);
-    let medians = baseline
-        .iter()
-        .map(|logs| find_median(logs.clone()))
-        .collect();
+    let medians = baseline.iter().map(|logs| find_median(logs.clone())).collect();
     let log_ratio = difference(medians, find_median(compared.clone()));
     let resampled: Vec<f64> = (0..RESAMPLES)
         .map(|_| {
             let medians = (0..baseline.len()).map(|own| {
                 // With three campaigns or more, the differences between them count too.
-                let chosen = if baseline.len() < 3 {
-                    own
-                } else {
-                    rng.usize(0..baseline.len())
-                };
+                let chosen = if baseline.len() < 3 { own } else { rng.usize(0..baseline.len()) };
                 resample_median(&baseline[chosen], &mut rng)
             });
             let medians = medians.collect();
@@ -160,11 +130,8 @@ pub(super) fn compare_rounds(values: &RoundValues) -> Option<LogRatio> {
         })
         .collect();
     let mean = resampled.iter().sum::<f64>() / RESAMPLES as f64;
-    let variance = resampled
-        .iter()
-        .map(|value| (value - mean).powi(2))
-        .sum::<f64>()
-        / (RESAMPLES - 1) as f64;
+    let variance =
+        resampled.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (RESAMPLES - 1) as f64;
     let freedom: usize = baseline
         .iter()
         .chain([&compared])
@@ -186,12 +153,8 @@ pub(super) fn compare_rounds(values: &RoundValues) -> Option<LogRatio> {
 /// of Mathematical Statistics 18(1), 1947.
 fn compare_ranks(first: &[f64], second: &[f64]) -> f64 {
     let pairs = (first.len() * second.len()) as f64;
-    let wins = |value: &f64| {
-        first
-            .iter()
-            .map(|it| f64::from(value.total_cmp(it) as i8))
-            .sum::<f64>()
-    };
+    let wins =
+        |value: &f64| first.iter().map(|it| f64::from(value.total_cmp(it) as i8)).sum::<f64>();
     let ahead = second.iter().map(wins).sum::<f64>().abs();
     if ahead == pairs {
         return separate_by_chance(first.len(), second.len());

@@ -26,11 +26,7 @@ fn simulate(contenders: usize, true_s: f64, rng: &mut Rng) -> Vec<Vec<f64>> {
         for times in &mut times {
             let squares: f64 = (0..3).map(|_| normal(rng).powi(2)).sum();
             let noise = NOISE * normal(rng) / (squares / 3.0).sqrt();
-            let job = if rng.f64() < 0.05 {
-                0.3 * rng.f64()
-            } else {
-                0.0
-            };
+            let job = if rng.f64() < 0.05 { 0.3 * rng.f64() } else { 0.0 };
             times.push(true_s * (drift + noise.abs() + job).exp());
         }
     }
@@ -40,33 +36,23 @@ fn simulate(contenders: usize, true_s: f64, rng: &mut Rng) -> Vec<Vec<f64>> {
 /// Compares simulated campaigns of some points; returns all verdicts.
 fn judge_simulated(points: usize, change: f64, rng: &mut Rng) -> Vec<ComparedPoint> {
     let [baseline, compared] = [1.0, change].map(|true_s| simulate(points, true_s, rng));
-    let pairs = baseline
-        .into_iter()
-        .zip(compared)
-        .map(|(baseline, compared)| {
-            let values = RoundValues {
-                baseline: vec![baseline],
-                compared,
-            };
-            (ComparedPoint::default(), values, Better::Less)
-        });
+    let pairs = baseline.into_iter().zip(compared).map(|(baseline, compared)| {
+        let values = RoundValues { baseline: vec![baseline], compared };
+        (ComparedPoint::default(), values, Better::Less)
+    });
     judge_all(pairs.collect())
 }
 
 fn count(points: &[ComparedPoint], verdict: Verdict) -> usize {
-    points
-        .iter()
-        .filter(|point| point.verdict == verdict)
-        .count()
+    points.iter().filter(|point| point.verdict == verdict).count()
 }
 
 #[test]
 fn campaigns_of_the_same_are_seldom_told_apart() {
     let mut rng = Rng::with_seed(1);
     for points in [1, 6, 24] {
-        let judged: Vec<_> = (0..CAMPAIGNS)
-            .map(|_| judge_simulated(points, 1.0, &mut rng))
-            .collect();
+        let judged: Vec<_> =
+            (0..CAMPAIGNS).map(|_| judge_simulated(points, 1.0, &mut rng)).collect();
         let wrong = |points: &Vec<ComparedPoint>| {
             count(points, Verdict::Faster) + count(points, Verdict::Slower) > 0
         };
@@ -78,19 +64,14 @@ fn campaigns_of_the_same_are_seldom_told_apart() {
 #[test]
 fn a_difference_of_5_percent_is_found_where_there_is_a_verdict() {
     let mut rng = Rng::with_seed(2);
-    let judged: Vec<_> = (0..CAMPAIGNS)
-        .flat_map(|_| judge_simulated(1, 1.05, &mut rng))
-        .collect();
+    let judged: Vec<_> = (0..CAMPAIGNS).flat_map(|_| judge_simulated(1, 1.05, &mut rng)).collect();
     let [slower, inconclusive] =
         [Verdict::Slower, Verdict::Inconclusive].map(|verdict| count(&judged, verdict));
     let conclusive = CAMPAIGNS - inconclusive;
     assert!(10 * slower >= 9 * conclusive, "{slower} of {conclusive}");
     // A tool that never decides would pass as well.
     assert!(2 * conclusive >= CAMPAIGNS, "{conclusive}");
-    for point in judged
-        .iter()
-        .filter(|point| point.verdict == Verdict::Inconclusive)
-    {
+    for point in judged.iter().filter(|point| point.verdict == Verdict::Inconclusive) {
         assert!(point.more_rounds.is_some_and(|more| more > 0));
     }
 }
@@ -98,43 +79,20 @@ fn a_difference_of_5_percent_is_found_where_there_is_a_verdict() {
 #[test]
 fn quiet_campaigns_have_verdicts() {
     let compare = |baseline: Vec<f64>, compared: Vec<f64>, better| {
-        let values = RoundValues {
-            baseline: vec![baseline],
-            compared,
-        };
+        let values = RoundValues { baseline: vec![baseline], compared };
         judge_all(vec![(ComparedPoint::default(), values, better)]).remove(0)
     };
     let quiet = |level: f64| -> Vec<f64> {
-        (0..8)
-            .map(|round| level * (1.0 + 0.001 * f64::from(round % 3)))
-            .collect()
+        (0..8).map(|round| level * (1.0 + 0.001 * f64::from(round % 3))).collect()
     };
-    assert_eq!(
-        compare(quiet(1.0), quiet(1.0), Better::Less).verdict,
-        Verdict::Same
-    );
-    assert_eq!(
-        compare(quiet(1.0), quiet(1.1), Better::Less).verdict,
-        Verdict::Slower
-    );
-    assert_eq!(
-        compare(quiet(1.0), quiet(1.1), Better::More).verdict,
-        Verdict::Faster
-    );
-    assert_eq!(
-        compare(quiet(1.0), quiet(0.9), Better::Less).verdict,
-        Verdict::Faster
-    );
+    assert_eq!(compare(quiet(1.0), quiet(1.0), Better::Less).verdict, Verdict::Same);
+    assert_eq!(compare(quiet(1.0), quiet(1.1), Better::Less).verdict, Verdict::Slower);
+    assert_eq!(compare(quiet(1.0), quiet(1.1), Better::More).verdict, Verdict::Faster);
+    assert_eq!(compare(quiet(1.0), quiet(0.9), Better::Less).verdict, Verdict::Faster);
     let few = compare(quiet(1.0), quiet(1.0)[..2].to_vec(), Better::Less);
-    assert_eq!(
-        (few.verdict, few.more_rounds),
-        (Verdict::Inconclusive, Some(4))
-    );
+    assert_eq!((few.verdict, few.more_rounds), (Verdict::Inconclusive, Some(4)));
     let constant = compare(vec![1.0; 8], vec![1.0; 8], Better::Less);
-    assert_eq!(
-        (constant.verdict, constant.ratio),
-        (Verdict::Same, Some(1.0))
-    );
+    assert_eq!((constant.verdict, constant.ratio), (Verdict::Same, Some(1.0)));
     let zero = compare(vec![0.0; 8], vec![1.0; 8], Better::Less);
     assert_eq!((zero.verdict, zero.ratio), (Verdict::Inconclusive, None));
 }
@@ -142,18 +100,10 @@ fn quiet_campaigns_have_verdicts() {
 #[test]
 fn an_outlier_among_baselines_does_not_poison_the_comparison() {
     let quiet = |level: f64| -> Vec<f64> {
-        (0..8)
-            .map(|round| level * (1.0 + 0.001 * f64::from(round % 3)))
-            .collect()
+        (0..8).map(|round| level * (1.0 + 0.001 * f64::from(round % 3))).collect()
     };
     let values = RoundValues {
-        baseline: vec![
-            quiet(1.0),
-            quiet(1.003),
-            quiet(1.5),
-            quiet(0.998),
-            quiet(1.001),
-        ],
+        baseline: vec![quiet(1.0), quiet(1.003), quiet(1.5), quiet(0.998), quiet(1.001)],
         compared: quiet(1.002),
     };
     let point = judge_all(vec![(ComparedPoint::default(), values, Better::Less)]).remove(0);
@@ -177,10 +127,7 @@ fn equal_programs_of_two_speeds_or_a_coarse_clock_are_seldom_told_apart() {
                 let points = (0..8).map(|_| {
                     let [baseline, compared] =
                         [(); 2].map(|()| (0..rounds).map(|_| draw(&mut rng)).collect());
-                    let values = RoundValues {
-                        baseline: vec![baseline],
-                        compared,
-                    };
+                    let values = RoundValues { baseline: vec![baseline], compared };
                     (ComparedPoint::default(), values, Better::Less)
                 });
                 let judged = judge_all(points.collect());
@@ -200,10 +147,7 @@ fn too_few_rounds_bear_no_verdict() {
         (5, Verdict::Inconclusive),
         (6, Verdict::Slower),
     ] {
-        let values = RoundValues {
-            baseline: vec![vec![1.0; rounds]],
-            compared: vec![1.4; rounds],
-        };
+        let values = RoundValues { baseline: vec![vec![1.0; rounds]], compared: vec![1.4; rounds] };
         let point = (ComparedPoint::default(), values, Better::Less);
         assert_eq!(judge_all(vec![point])[0].verdict, verdict, "{rounds}");
     }
@@ -211,16 +155,10 @@ fn too_few_rounds_bear_no_verdict() {
 
 #[test]
 fn many_points_that_are_clearly_slower_are_told_with_six_rounds() {
-    let side = |times: f64| {
-        (0..6)
-            .map(|round| times * (1.0 + 0.01 * f64::from(round % 3)))
-            .collect()
-    };
+    let side =
+        |times: f64| (0..6).map(|round| times * (1.0 + 0.01 * f64::from(round % 3))).collect();
     let pairs = (0..20).map(|_| {
-        let values = RoundValues {
-            baseline: vec![side(1.0)],
-            compared: side(3.0),
-        };
+        let values = RoundValues { baseline: vec![side(1.0)], compared: side(3.0) };
         let point = ComparedPoint::default();
         (point, values, Better::Less)
     });

@@ -25,10 +25,7 @@ pub(super) fn describe_this_host() -> Value {
 
 /// Returns the name of this host.
 pub(crate) fn host_name() -> String {
-    rustix::system::uname()
-        .nodename()
-        .to_string_lossy()
-        .into_owned()
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 /// The files in which the system describes itself.
@@ -59,9 +56,7 @@ impl HostFiles<'_> {
         let line = self.read("proc/cmdline")?;
         let words = line.split_whitespace().filter(|word| {
             let name = word.split('=').next().unwrap_or_default();
-            KERNEL_OPTIONS
-                .split(' ')
-                .any(|start| name.starts_with(start))
+            KERNEL_OPTIONS.split(' ').any(|start| name.starts_with(start))
         });
         Some(words.collect::<Vec<_>>().join(" "))
     }
@@ -87,17 +82,13 @@ impl HostFiles<'_> {
 
     fn describe_numa(&self) -> Value {
         let nodes = "sys/devices/system/node";
-        let described = list_numbered(&self.root.join(nodes), "node")
-            .into_iter()
-            .map(|node| {
-                let cores = self.read(&format!("{nodes}/{node}/cpulist"));
-                let number = node.trim_start_matches("node");
-                let memory = self.read_field(
-                    &format!("{nodes}/{node}/meminfo"),
-                    &format!("Node {number} MemTotal"),
-                );
-                (node, json!({"cores": cores, "memory": memory}))
-            });
+        let described = list_numbered(&self.root.join(nodes), "node").into_iter().map(|node| {
+            let cores = self.read(&format!("{nodes}/{node}/cpulist"));
+            let number = node.trim_start_matches("node");
+            let memory = self
+                .read_field(&format!("{nodes}/{node}/meminfo"), &format!("Node {number} MemTotal"));
+            (node, json!({"cores": cores, "memory": memory}))
+        });
         Value::Object(described.collect())
     }
 
@@ -124,9 +115,7 @@ fn list_numbered(folder: &Path, name: &str) -> Vec<String> {
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     names
         .filter(|entry| {
-            entry
-                .strip_prefix(name)
-                .is_some_and(|number| number.parse::<u32>().is_ok())
+            entry.strip_prefix(name).is_some_and(|number| number.parse::<u32>().is_ok())
         })
         .collect()
 }
@@ -139,28 +128,16 @@ mod tests {
     fn a_made_up_host_is_described() {
         let root = tempfile::tempdir().unwrap();
         for (path, content) in [
-            (
-                "proc/cpuinfo",
-                "processor\t: 0\nmodel name\t: A CPU\nmicrocode\t: 0x2b\n",
-            ),
+            ("proc/cpuinfo", "processor\t: 0\nmodel name\t: A CPU\nmicrocode\t: 0x2b\n"),
             (
                 "proc/cmdline",
                 "BOOT_IMAGE=/vmlinuz root=UUID=1-2 ro isolcpus=2-3 nohz_full=2-3 mitigations=off quiet\n",
             ),
             ("proc/meminfo", "MemTotal:  1000 kB\n"),
-            (
-                "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
-                "performance\n",
-            ),
-            (
-                "sys/devices/system/cpu/cpu1/cpufreq/scaling_governor",
-                "powersave\n",
-            ),
+            ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance\n"),
+            ("sys/devices/system/cpu/cpu1/cpufreq/scaling_governor", "powersave\n"),
             ("sys/devices/system/node/node0/cpulist", "0-1\n"),
-            (
-                "sys/devices/system/node/node0/meminfo",
-                "Node 0 MemTotal:   900 kB\n",
-            ),
+            ("sys/devices/system/node/node0/meminfo", "Node 0 MemTotal:   900 kB\n"),
             ("proc/self/cgroup", "0::/job\n"),
             ("etc/os-release", "NAME=x\nPRETTY_NAME=\"A System 1\"\n"),
         ] {
@@ -171,18 +148,9 @@ mod tests {
         let facts = HostFiles { root: root.path() }.describe();
         assert_eq!(facts["cpu"]["model"], "A CPU");
         assert_eq!(facts["cpu"]["microcode"], "0x2b");
-        assert_eq!(
-            facts["kernel_options"],
-            "isolcpus=2-3 nohz_full=2-3 mitigations=off"
-        );
-        assert_eq!(
-            facts["cpu"]["governors"],
-            json!(["performance", "powersave"])
-        );
-        assert_eq!(
-            facts["numa"]["node0"],
-            json!({"cores": "0-1", "memory": "900 kB"})
-        );
+        assert_eq!(facts["kernel_options"], "isolcpus=2-3 nohz_full=2-3 mitigations=off");
+        assert_eq!(facts["cpu"]["governors"], json!(["performance", "powersave"]));
+        assert_eq!(facts["numa"]["node0"], json!({"cores": "0-1", "memory": "900 kB"}));
         assert_eq!(facts["memory"], "1000 kB");
         assert_eq!(facts["system"], "A System 1");
         assert_eq!(facts["kernel"], Value::Null);

@@ -71,13 +71,10 @@ fn is_told(name: &str) -> bool {
 /// Returns the programs and files that the commands of a campaign name, by these names, with their fingerprints and libraries.
 /// Where they lie makes no difference.
 fn read_programs(campaign: &Campaign) -> Value {
-    let lines = campaign
-        .cells()
-        .filter_map(|cell| campaign.first_command(cell));
+    let lines = campaign.cells().filter_map(|cell| campaign.first_command(cell));
     let words: BTreeSet<String> = lines.flat_map(|line| line.words).collect();
-    let files = words
-        .into_iter()
-        .filter_map(|word| Some((find_file(&word, &campaign.folder)?, word)));
+    let files =
+        words.into_iter().filter_map(|word| Some((find_file(&word, &campaign.folder)?, word)));
     let files = files.map(|(file, word)| {
         let facts = json!({
             "sha256": hash_file(&file),
@@ -95,9 +92,7 @@ fn find_file(word: &str, folder: &Path) -> Option<PathBuf> {
     if word.contains('/') || folder.join(word).is_file() {
         return Some(folder.join(word)).filter(is_file);
     }
-    env::split_paths(&env::var_os("PATH")?)
-        .map(|folder| folder.join(word))
-        .find(is_file)
+    env::split_paths(&env::var_os("PATH")?).map(|folder| folder.join(word)).find(is_file)
 }
 
 /// Returns the SHA-256 of a file; of a large one its size.
@@ -129,9 +124,7 @@ fn read_launcher_version(program: &Path) -> Option<String> {
         .iter()
         .any(|start| name.starts_with(start));
     let told = is_launcher.then(|| print_of(&program.to_string_lossy(), &["--version"]))??;
-    let line = told
-        .lines()
-        .find(|line| line.chars().any(|c| c.is_ascii_digit()))?;
+    let line = told.lines().find(|line| line.chars().any(|c| c.is_ascii_digit()))?;
     Some(line.trim().to_owned())
 }
 
@@ -139,10 +132,7 @@ fn read_launcher_version(program: &Path) -> Option<String> {
 fn print_of(program: &str, arguments: &[&str]) -> Option<String> {
     let mut command = Command::new(program);
     let output = command.args(arguments).stdin(Stdio::null()).output().ok()?;
-    output
-        .status
-        .success()
-        .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// Lists the places in which two descriptions of environments differ, each with both values.

@@ -46,12 +46,7 @@ pub fn describe_host(folder: &Path) -> String {
     let file = find_file(folder, &name);
     let lock = file.with_extension("lock");
     // Without the folder the engine knows the name alone.
-    if OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(lock)
-        .is_ok()
-    {
+    if OpenOptions::new().write(true).create_new(true).open(lock).is_ok() {
         let facts = describe_this_host().to_string();
         let _ = replace_file(&file, facts.as_bytes());
     }
@@ -93,9 +88,7 @@ impl OtherHosts {
             return found;
         }
         let mut launchers: BTreeMap<String, CommandLine> = BTreeMap::new();
-        let lines = campaign
-            .cells()
-            .filter_map(|cell| campaign.first_command(cell));
+        let lines = campaign.cells().filter_map(|cell| campaign.first_command(cell));
         for mut line in lines.filter(|line| line.launcher > 0) {
             line.words.truncate(line.launcher);
             launchers.insert(line.describe(), line);
@@ -146,9 +139,7 @@ impl OtherHosts {
         let facts = self.hosts.entry(host.to_owned()).or_default();
         if facts.is_none() {
             let text = fs::read(find_file(shared, host));
-            *facts = text
-                .ok()
-                .and_then(|text| serde_json::from_slice(&text).ok());
+            *facts = text.ok().and_then(|text| serde_json::from_slice(&text).ok());
         }
     }
 
@@ -217,8 +208,7 @@ fn is_same_memory(one: &Value, other: &Value) -> bool {
         let kilobytes = memory.as_str()?.strip_suffix(" kB")?;
         kilobytes.trim().parse::<f64>().ok()
     });
-    one.zip(other)
-        .is_some_and(|(one, other)| (one - other).abs() <= MEMORY * one)
+    one.zip(other).is_some_and(|(one, other)| (one - other).abs() <= MEMORY * one)
 }
 
 /// Returns the name of the host with which those of the launchers are compared.
@@ -259,10 +249,7 @@ mod tests {
     fn find_hosts(launchers: &[&str], describer: &str) -> OtherHosts {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
-        write(
-            "launch.sh",
-            "for host in $1; do HOST=$host \"$2\" \"$3\" \"$4\" || exit 1; done\n",
-        );
+        write("launch.sh", "for host in $1; do HOST=$host \"$2\" \"$3\" \"$4\" || exit 1; done\n");
         write("describe.sh", describer);
         let mut text = "name = \"hosts\"\n".to_owned();
         for (number, hosts) in launchers.iter().enumerate() {
@@ -326,10 +313,7 @@ mod tests {
         let facts = found.compare("a");
         assert_eq!(facts["hosts"], "a b");
         assert_eq!(facts["unlike_hosts"], json!({"a": UNKNOWN, "b": UNKNOWN}));
-        assert_eq!(
-            facts["hosts_unknown_of"],
-            json!(["sh launch.sh bad: no such host"])
-        );
+        assert_eq!(facts["hosts_unknown_of"], json!(["sh launch.sh bad: no such host"]));
     }
 
     #[test]

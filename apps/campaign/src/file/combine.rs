@@ -11,26 +11,23 @@ pub(super) const MOST: usize = 100_000;
 pub(super) fn combine_all<'l>(
     lists: impl IntoIterator<Item = (&'l String, &'l Vec<Parameter>)>,
 ) -> Option<Vec<Parameters>> {
-    lists
-        .into_iter()
-        .try_fold(vec![Parameters::new()], |combined, (name, values)| {
-            let size = combined.len().saturating_mul(values.len());
-            let with = |parameters: &Parameters, value: &Parameter| {
-                let mut parameters = parameters.clone();
-                parameters.insert(name.clone(), value.clone());
-                parameters
-            };
-            let combined = combined.iter();
-            let combined = combined.flat_map(|it| values.iter().map(move |value| with(it, value)));
-            (size <= MOST).then(|| combined.collect())
-        })
+    lists.into_iter().try_fold(vec![Parameters::new()], |combined, (name, values)| {
+        let size = combined.len().saturating_mul(values.len());
+        let with = |parameters: &Parameters, value: &Parameter| {
+            let mut parameters = parameters.clone();
+            parameters.insert(name.clone(), value.clone());
+            parameters
+        };
+        let combined = combined.iter();
+        let combined = combined.flat_map(|it| values.iter().map(move |value| with(it, value)));
+        (size <= MOST).then(|| combined.collect())
+    })
 }
 
 /// Returns the parameters of two sets; of one name, the second set's.
 pub(super) fn merge(one: &Parameters, other: &Parameters) -> Parameters {
     let both = one.iter().chain(other);
-    both.map(|(name, value)| (name.clone(), value.clone()))
-        .collect()
+    both.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 /// Joins each point with each row that agrees with it in the names they have in common. All points have the same names, and so
@@ -65,9 +62,7 @@ pub(super) fn join(points: &[Parameters], rows: &[Parameters]) -> Result<Vec<Par
     }
     if let Some((rows, _)) = groups.values().find(|(_, has_point)| !has_point) {
         let row = describe_parameters(rows[0]);
-        return Err(format!(
-            "no point has {row}, which a row of this [[zip]] has"
-        ));
+        return Err(format!("no point has {row}, which a row of this [[zip]] has"));
     }
     Ok(joined)
 }

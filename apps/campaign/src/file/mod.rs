@@ -179,18 +179,12 @@ impl Campaign {
             };
             CampaignError::file(path, format!("{reason}: name a campaign file, in TOML"))
         })?;
-        let folder = path
-            .parent()
-            .filter(|folder| !folder.as_os_str().is_empty());
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new("."));
         let folder = fs::canonicalize(folder).map_err(|error| CampaignError::file(path, error))?;
         Self::parse(&text, folder, is_copy).map_err(|mistake| CampaignError::Line {
             path: path.to_path_buf(),
-            line: 1 + text
-                .get(..mistake.at)
-                .unwrap_or_default()
-                .matches('\n')
-                .count(),
+            line: 1 + text.get(..mistake.at).unwrap_or_default().matches('\n').count(),
             reason: mistake.reason,
         })
     }
@@ -203,27 +197,22 @@ impl Campaign {
     /// Returns the campaign with only the points that need this number of nodes.
     pub(crate) fn restrict(&self, nodes: u32) -> Self {
         let points = self.points.iter().cloned().enumerate();
-        let (numbers, points): (Vec<usize>, Vec<Point>) = points
-            .filter(|(_, point)| point.nodes == Some(nodes))
-            .unzip();
+        let (numbers, points): (Vec<usize>, Vec<Point>) =
+            points.filter(|(_, point)| point.nodes == Some(nodes)).unzip();
         let mut restricted = self.clone();
         restricted.points = points;
         let contenders = restricted.contenders.iter_mut().map(|it| &mut it.points);
         let goals = restricted.goals.iter_mut().map(|it| &mut it.points);
         for points in contenders.chain(goals) {
             let places = 0..numbers.len();
-            *points = places
-                .filter(|&place| points.contains(&numbers[place]))
-                .collect();
+            *points = places.filter(|&place| points.contains(&numbers[place])).collect();
         }
         restricted
     }
 
     /// Returns the contender with this name.
     pub(crate) fn find_contender(&self, name: &str) -> Option<&Contender> {
-        self.contenders
-            .iter()
-            .find(|contender| contender.name == name)
+        self.contenders.iter().find(|contender| contender.name == name)
     }
 }
 
@@ -247,9 +236,7 @@ impl Contender {
                 Parameter::Number(number) => self.numbers.get(&number.to_bits()).cloned(),
                 _ => None,
             });
-            written
-                .or(found.map(ToString::to_string))
-                .unwrap_or_default()
+            written.or(found.map(ToString::to_string)).unwrap_or_default()
         };
         let split = |text: &str| {
             shlex::split(text).ok_or_else(|| format!("`{text}` has an open quotation"))
@@ -257,10 +244,7 @@ impl Contender {
         let launcher = self.launch.as_ref().map(|launch| launch.fill(&value) + " ");
         let launcher = launcher.unwrap_or_default();
         let text = format!("{launcher}{}", self.command.fill(&value));
-        let env = self
-            .env
-            .iter()
-            .map(|(name, text)| (name.clone(), text.fill(&value)));
+        let env = self.env.iter().map(|(name, text)| (name.clone(), text.fill(&value)));
         Ok(CommandLine {
             words: split(&text)?,
             launcher: split(&launcher)?.len(),
@@ -317,10 +301,7 @@ impl CommandLine {
     /// Returns the line as a shell takes it. The folder of results appears as `{folder}` until it is located.
     pub fn describe(&self) -> String {
         let show = |text: &str| quote(&text.replace(FOLDER_PLACE, "{folder}"));
-        let env = self
-            .env
-            .iter()
-            .map(|(name, value)| format!("{name}={}", show(value)));
+        let env = self.env.iter().map(|(name, value)| format!("{name}={}", show(value)));
         let words = self.words.iter().map(|word| show(word));
         env.chain(words).collect::<Vec<_>>().join(" ")
     }

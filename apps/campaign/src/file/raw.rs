@@ -63,10 +63,7 @@ pub(crate) struct RawResult {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-#[serde(
-    untagged,
-    expecting = "expected a list of keys, or a table with a place for each name"
-)]
+#[serde(untagged, expecting = "expected a list of keys, or a table with a place for each name")]
 pub(crate) enum JsonPlaces {
     Keys(Vec<String>),
     Places(BTreeMap<String, String>),

@@ -66,10 +66,7 @@ impl Claim {
         let namespace = fs::read_link("/proc/self/ns/pid");
         let processes = kernel.ok().zip(namespace.ok());
         Self {
-            holder: Holder {
-                host: host_name(),
-                process: std::process::id(),
-            },
+            holder: Holder { host: host_name(), process: std::process::id() },
             number: fastrand::u64(..),
             processes: processes
                 .map(|(kernel, namespace)| format!("{} {}", kernel.trim(), namespace.display())),
@@ -141,11 +138,7 @@ impl FolderLock {
                 let _ = file.set_modified(SystemTime::now());
             }
         });
-        Ok(Self {
-            path,
-            claim,
-            _beats: beats,
-        })
+        Ok(Self { path, claim, _beats: beats })
     }
 
     /// Checks that this engine still holds the folder.
@@ -158,10 +151,7 @@ impl FolderLock {
             Some(other) => format!("{} has taken this campaign", other.holder),
             None => "this engine's file is gone".to_owned(),
         };
-        Err(CampaignError::Write {
-            path: self.path.clone(),
-            reason: io::Error::other(reason),
-        })
+        Err(CampaignError::Write { path: self.path.clone(), reason: io::Error::other(reason) })
     }
 }
 
@@ -180,10 +170,9 @@ impl Drop for FolderLock {
 fn replace_gone(folder: &Path, path: &Path, claim: &Claim) -> Result<File, CampaignError> {
     let held = |holder: Option<Claim>, hint: String| CampaignError::Held {
         folder: folder.to_path_buf(),
-        holder: holder.map_or_else(
-            || "another process".to_owned(),
-            |claim| claim.holder.to_string(),
-        ) + &hint,
+        holder: holder
+            .map_or_else(|| "another process".to_owned(), |claim| claim.holder.to_string())
+            + &hint,
     };
     let before = Claim::read(path);
     let has_ended = before.as_ref().and_then(Claim::has_ended);

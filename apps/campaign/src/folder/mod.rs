@@ -80,9 +80,7 @@ pub(crate) fn read_begun(
     let content = read_copy(path).map(|before| FolderContent::read(path, before));
     let (before, repetitions) = content
         .transpose()?
-        .map_or_else(Default::default, |content| {
-            (Some(content.campaign), content.repetitions)
-        });
+        .map_or_else(Default::default, |content| (Some(content.campaign), content.repetitions));
     check_begun(path, campaign, before.as_ref(), &repetitions)?;
     Ok(repetitions)
 }
@@ -102,10 +100,7 @@ fn check_links(folder: &Path) -> Result<(), CampaignError> {
             || name == DOCUMENTS
             || name.as_encoded_bytes().starts_with(PART.as_bytes());
         if is_own && entry.file_type().is_ok_and(|kind| kind.is_symlink()) {
-            return Err(CampaignError::file(
-                &entry.path(),
-                "is no folder of this one, but a link",
-            ));
+            return Err(CampaignError::file(&entry.path(), "is no folder of this one, but a link"));
         }
     }
     Ok(())
@@ -190,10 +185,7 @@ impl CampaignFolder {
         check_links(&path)?;
         let (repetitions, length) = read_points(&file)?;
         check_begun(&path, campaign, read_copy(&path).as_ref(), &repetitions)?;
-        let failed = |error: io::Error| CampaignError::Write {
-            path: file.clone(),
-            reason: error,
-        };
+        let failed = |error: io::Error| CampaignError::Write { path: file.clone(), reason: error };
         let points = OpenOptions::new().create(true).append(true).open(&file);
         let mut points = points.map_err(|error| CampaignError::file(&file, error))?;
         let ended = if points.metadata().map_err(failed)?.len() < length {
@@ -203,12 +195,7 @@ impl CampaignFolder {
         };
         ended.map_err(failed)?;
         replace_file(&path.join(FILE), campaign.text.as_bytes())?;
-        let folder = Self {
-            path,
-            points,
-            length,
-            lock,
-        };
+        let folder = Self { path, points, length, lock };
         Ok((folder, repetitions))
     }
 
@@ -226,9 +213,7 @@ impl CampaignFolder {
             }
             (Ok(found), Ok(_)) if found.len() != self.length => {
                 let (there, left) = (found.len(), self.length);
-                io::Error::other(format!(
-                    "has {there} bytes, and this engine has left {left}"
-                ))
+                io::Error::other(format!("has {there} bytes, and this engine has left {left}"))
             }
             _ => return self.lock.check(),
         };
@@ -246,16 +231,14 @@ impl CampaignFolder {
     /// As [`check`](Self::check); [`CampaignError::Write`], after which the file has whole lines all the same.
     pub fn append(&mut self, repetition: &Repetition) -> Result<(), CampaignError> {
         self.check()?;
-        let written = serde_json::to_string(repetition)
-            .map_err(io::Error::from)
-            .and_then(|line| {
-                // What nobody could read again would spoil the file.
-                serde_json::from_str::<Repetition>(&line)?;
-                let line = line + "\n";
-                self.points.write_all(line.as_bytes())?;
-                self.points.sync_data()?;
-                Ok(line.len() as u64)
-            });
+        let written = serde_json::to_string(repetition).map_err(io::Error::from).and_then(|line| {
+            // What nobody could read again would spoil the file.
+            serde_json::from_str::<Repetition>(&line)?;
+            let line = line + "\n";
+            self.points.write_all(line.as_bytes())?;
+            self.points.sync_data()?;
+            Ok(line.len() as u64)
+        });
         match written {
             Ok(bytes) => {
                 self.length += bytes;
@@ -264,10 +247,7 @@ impl CampaignFolder {
             Err(reason) => {
                 // A line that cannot be cut off here is dropped by the next reader.
                 let _ = self.points.set_len(self.length);
-                Err(CampaignError::Write {
-                    path: self.path.join(POINTS),
-                    reason,
-                })
+                Err(CampaignError::Write { path: self.path.join(POINTS), reason })
             }
         }
     }
@@ -291,10 +271,8 @@ impl CampaignFolder {
     fn keep(&self, folder: &str, document: &Value, text: &str) -> Result<String, CampaignError> {
         self.check()?;
         let (path, name) = (self.path.join(folder), fingerprint(document));
-        fs::create_dir_all(&path).map_err(|reason| CampaignError::Write {
-            path: path.clone(),
-            reason,
-        })?;
+        fs::create_dir_all(&path)
+            .map_err(|reason| CampaignError::Write { path: path.clone(), reason })?;
         replace_file(&path.join(format!("{name}.json")), text.as_bytes())?;
         Ok(name)
     }
@@ -359,10 +337,7 @@ impl FolderContent {
         Ok(Self {
             campaign,
             repetitions,
-            holders: folders
-                .iter()
-                .filter_map(|folder| find_holder(folder))
-                .collect(),
+            holders: folders.iter().filter_map(|folder| find_holder(folder)).collect(),
             folders,
         })
     }
@@ -522,10 +497,7 @@ pub(crate) fn replace_file(path: &Path, content: &[u8]) -> Result<(), CampaignEr
     write().map_err(|reason| {
         // A part of it is of no use.
         let _ = fs::remove_file(&partial);
-        CampaignError::Write {
-            path: path.to_path_buf(),
-            reason,
-        }
+        CampaignError::Write { path: path.to_path_buf(), reason }
     })
 }
 

@@ -93,12 +93,8 @@ fn readers_see_an_engine_that_lives() {
     claim.processes = None;
     write_claim(folder.path(), &claim);
     assert_eq!(find(), Some(claim.holder));
-    let file = OpenOptions::new()
-        .write(true)
-        .open(folder.path().join("engine.json"))
-        .unwrap();
-    file.set_modified(std::time::SystemTime::UNIX_EPOCH)
-        .unwrap();
+    let file = OpenOptions::new().write(true).open(folder.path().join("engine.json")).unwrap();
+    file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
     assert_eq!(find(), None);
 }
 
@@ -114,10 +110,7 @@ fn engines_that_begin_together_beside_one_that_is_gone_are_one() {
         // All are kept up to here.
         let taken = takes.iter().filter(|take| take.is_ok()).count();
         assert_eq!(taken, 1, "{takes:?}");
-        takes
-            .iter()
-            .flatten()
-            .for_each(|lock| lock.check().unwrap());
+        takes.iter().flatten().for_each(|lock| lock.check().unwrap());
     }
 }
 
@@ -204,10 +197,7 @@ fn lines_that_are_none_of_a_campaign_are_refused_and_kept() {
         ("{\"my\":\"data\"}".to_owned(), "is no repetition"),
         ("{\"my\":\"data\", \"cut\":".to_owned(), "is no repetition"),
         ("{\"schema\":\"https://js".to_owned(), "is no repetition"),
-        (
-            "{\"schema\":1,\"campaign\":\"own\"}".to_owned(),
-            "is no repetition",
-        ),
+        ("{\"schema\":1,\"campaign\":\"own\"}".to_owned(), "is no repetition"),
         (newer[..newer.len() / 2].to_owned(), "is no repetition"),
         (newer.clone(), "has version 2 of the format"),
         ("my notes\n".to_owned(), "is no repetition"),
@@ -218,14 +208,8 @@ fn lines_that_are_none_of_a_campaign_are_refused_and_kept() {
         ("{\"schema\":9,\"new\":[]}\n".to_owned(), "is no repetition"),
         // Half a line, and a whole one behind it.
         (format!("{}{last}\n", &last[..50]), "is no repetition"),
-        (
-            named("environment", hidden),
-            "`../../own.toml` is no finger",
-        ),
-        (
-            named("environment", upper),
-            "`..%2F..%2Fown.ab` is no finger",
-        ),
+        (named("environment", hidden), "`../../own.toml` is no finger"),
+        (named("environment", upper), "`..%2F..%2Fown.ab` is no finger"),
         (named("document", hidden), "`../../own.toml` is no finger"),
     ] {
         for (begin, number) in [("", 1), (begin, 6)] {
@@ -244,21 +228,15 @@ fn a_line_without_its_end_alone_is_cut_off() {
     let trial = Trial::new();
     trial.run(|_| ()).unwrap();
     let (path, whole) = (trial.path(POINTS), trial.points().unwrap());
-    let begin = 1 + whole[..whole.len() - 1]
-        .iter()
-        .rposition(|&byte| byte == b'\n')
-        .unwrap();
+    let begin = 1 + whole[..whole.len() - 1].iter().rposition(|&byte| byte == b'\n').unwrap();
     for end in begin..whole.len() {
         for zeros in [0, 3] {
             let torn = [&whole[..end], &vec![0; zeros]].concat();
             fs::write(&path, torn).unwrap();
             let (repetitions, length) = read_points(&path).unwrap();
             // A line that lacks its end alone is whole.
-            let found = if (end, zeros) == (whole.len() - 1, 0) {
-                (6, whole.len())
-            } else {
-                (5, begin)
-            };
+            let found =
+                if (end, zeros) == (whole.len() - 1, 0) { (6, whole.len()) } else { (5, begin) };
             assert_eq!((repetitions.len(), length as usize), found, "{end}");
         }
     }
@@ -297,10 +275,7 @@ fn a_line_without_its_end_alone_is_cut_off() {
 fn a_folder_that_changes_in_mid_run_ends_it() {
     let moved = |trial: &Trial| trial.folder.path().join("moved");
     let append = |trial: &Trial, text: &str| {
-        let mut points = OpenOptions::new()
-            .append(true)
-            .open(trial.path(POINTS))
-            .unwrap();
+        let mut points = OpenOptions::new().append(true).open(trial.path(POINTS)).unwrap();
         points.write_all(text.as_bytes()).unwrap();
     };
     type Change<'c> = &'c dyn Fn(&Trial);
@@ -309,10 +284,7 @@ fn a_folder_that_changes_in_mid_run_ends_it() {
         (&|trial| fs::remove_file(trial.path(POINTS)).unwrap(), 6),
         (&|trial| fs::write(trial.path(POINTS), "").unwrap(), 6),
         (&|trial| fs::remove_dir_all(trial.path("")).unwrap(), 6),
-        (
-            &|trial| fs::rename(trial.path(""), moved(trial)).unwrap(),
-            6,
-        ),
+        (&|trial| fs::rename(trial.path(""), moved(trial)).unwrap(), 6),
         (
             &|trial| {
                 fs::rename(trial.path(""), moved(trial)).unwrap();
@@ -338,14 +310,8 @@ fn a_folder_that_changes_in_mid_run_ends_it() {
         ),
         // Without locks, another engine has taken this one for gone.
         (&|trial| write_claim(&trial.path(""), &make_gone()), 2),
-        (
-            &|trial| fs::remove_file(trial.path("engine.json")).unwrap(),
-            2,
-        ),
-        (
-            &|trial| fs::write(trial.path("engine.json"), "{").unwrap(),
-            2,
-        ),
+        (&|trial| fs::remove_file(trial.path("engine.json")).unwrap(), 2),
+        (&|trial| fs::write(trial.path("engine.json"), "{").unwrap(), 2),
     ];
     for (number, (change, left)) in changes.into_iter().enumerate() {
         // In mid-run, and during the last repetition.
@@ -460,10 +426,7 @@ fn links_in_the_place_of_a_folder_are_refused_and_not_followed() {
         ];
         for refused in &refused[..if is_new { 1 } else { 3 }] {
             let refused = refused.as_ref().unwrap_err().to_string();
-            assert!(
-                refused.contains(&format!("{name}: is no folder of this one")),
-                "{refused}"
-            );
+            assert!(refused.contains(&format!("{name}: is no folder of this one")), "{refused}");
         }
         assert_eq!(list(), before, "{name}");
     }
@@ -542,11 +505,7 @@ fn read_many() {
     let nodes = "name = \"own\"\nnodes = \"size\"";
     fs::write(&file, text.replacen("name = \"own\"", nodes, 1)).unwrap();
     assert_eq!(plan().parts.len(), 20_000);
-    fs::write(
-        &file,
-        text.replace("max = 3", "max = 3\nmin = 1\nseconds = 0.5"),
-    )
-    .unwrap();
+    fs::write(&file, text.replace("max = 3", "max = 3\nmin = 1\nseconds = 0.5")).unwrap();
     let ran = trial.run(|_| ()).unwrap();
     assert!((1..20_000).contains(&ran.points_ended), "{ran:?}");
     let model = read_points(&trial.path(POINTS)).unwrap().0.remove(0);
@@ -561,10 +520,7 @@ fn read_many() {
     });
     fs::write(trial.path(POINTS), lines.collect::<String>()).unwrap();
     let status = CampaignStatus::read(&folder).unwrap();
-    assert_eq!(
-        (status.repetitions, status.failures.len()),
-        (20_000, 10_000)
-    );
+    assert_eq!((status.repetitions, status.failures.len()), (20_000, 10_000));
     let report = Report::read(&folder).unwrap();
     report.write(&folder).unwrap();
     assert_eq!(report.rows.len(), 20_000);

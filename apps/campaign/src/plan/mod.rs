@@ -169,11 +169,8 @@ impl PlannedPart {
 impl PlannedDisk {
     fn new(campaign: &Campaign, history: &History, most_left: usize, folder: &Path) -> Self {
         let [present_bytes, kept_bytes] = count_bytes(folder);
-        let each_bytes = if history.len() > 0 {
-            kept_bytes as f64 / history.len() as f64
-        } else {
-            LINE_BYTES
-        };
+        let each_bytes =
+            if history.len() > 0 { kept_bytes as f64 / history.len() as f64 } else { LINE_BYTES };
         let mut contenders = campaign.contenders.iter();
         Self {
             present_bytes,
@@ -204,9 +201,7 @@ fn list_notes(campaign: &Campaign) -> Vec<String> {
         ));
     }
     let (mut programs, mut words) = (BTreeSet::new(), BTreeSet::new());
-    let lines = campaign
-        .cells()
-        .filter_map(|cell| campaign.first_command(cell));
+    let lines = campaign.cells().filter_map(|cell| campaign.first_command(cell));
     for line in lines {
         words.extend(find_shell_word(&line.text));
         // The program behind a launcher, too.
@@ -219,9 +214,7 @@ fn list_notes(campaign: &Campaign) -> Vec<String> {
     }
     if let Some(names) = name_first(words.into_iter()) {
         let advice = "write `sh -c '...'`, or quotation marks around it";
-        notes.push(format!(
-            "no shell runs commands, and one has {names}: {advice}"
-        ));
+        notes.push(format!("no shell runs commands, and one has {names}: {advice}"));
     }
     notes
 }
@@ -239,16 +232,11 @@ fn name_first(mut texts: impl Iterator<Item = String>) -> Option<String> {
 fn find_shell_word(text: &str) -> Option<String> {
     static EXPRESSIONS: LazyLock<Option<[Regex; 2]>> = LazyLock::new(|| {
         let quoted = Regex::new(r#"'[^']*'|"(?:[^"\\]|\\.)*"|\\."#).ok()?;
-        Some([
-            quoted,
-            Regex::new(r"\S*[|<>&;*$`]\S*|(?:^|\s)[#~]\S*").ok()?,
-        ])
+        Some([quoted, Regex::new(r"\S*[|<>&;*$`]\S*|(?:^|\s)[#~]\S*").ok()?])
     });
     let [quoted, words] = EXPRESSIONS.as_ref()?;
     let text = quoted.replace_all(text, "x");
-    words
-        .find(&text)
-        .map(|word| word.as_str().trim().to_owned())
+    words.find(&text).map(|word| word.as_str().trim().to_owned())
 }
 
 fn is_program(name: &str, folder: &Path) -> bool {

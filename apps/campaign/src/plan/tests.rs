@@ -55,29 +55,18 @@ fn node_hours_are_bounded_by_limits_and_then_told_by_repetitions() {
     let plan = trial.plan();
     let told = |plan: &Plan| -> Vec<(u32, usize, usize, usize)> {
         let parts = plan.parts.iter();
-        parts
-            .map(|part| (part.nodes, part.points, part.left.least, part.left.most))
-            .collect()
+        parts.map(|part| (part.nodes, part.points, part.left.least, part.left.most)).collect()
     };
     assert_eq!(told(&plan), [(1, 2, 4, 8), (4, 1, 2, 4)]);
     assert_eq!((plan.left.least_s, plan.left.most_s), (None, 12.0 * 90.0));
     // Eight repetitions of 90 s on one node, four on four.
-    let hours = plan
-        .parts
-        .iter()
-        .map(|part| (part.least_node_hours, part.most_node_hours));
+    let hours = plan.parts.iter().map(|part| (part.least_node_hours, part.most_node_hours));
     assert_eq!(hours.collect::<Vec<_>>(), [(None, 0.2), (None, 0.4)]);
     let (campaign, stop) = (trial.campaign(), AtomicBool::new(false));
     run_nodes(&campaign, &trial.results(), 1, &[], &stop, &mut |_| {}).unwrap();
     let plan = trial.plan();
     assert_eq!(told(&plan), [(1, 2, 0, 0), (4, 1, 2, 4)]);
-    assert_eq!(
-        (
-            plan.parts[0].least_node_hours,
-            plan.parts[0].most_node_hours
-        ),
-        (Some(0.0), 0.0)
-    );
+    assert_eq!((plan.parts[0].least_node_hours, plan.parts[0].most_node_hours), (Some(0.0), 0.0));
     // By the repetitions of the same contender on one node.
     let most = plan.parts[1].most_node_hours;
     assert_eq!(plan.parts[1].least_node_hours.unwrap(), most / 2.0);
@@ -114,14 +103,8 @@ fn a_folder_in_which_a_campaign_cannot_run_has_no_plan() {
     run_nodes(&campaign, &trial.results(), 1, &[], &stop, &mut |_| {}).unwrap();
     for (changed, reason) in [
         (JOBS.replace("echo", "echo -n"), "another contender `one`"),
-        (
-            JOBS.replace("\"jobs\"", "\"other\""),
-            "holds the campaign `jobs`",
-        ),
-        (
-            JOBS.replace("nodes = \"ranks // 2\"\n", ""),
-            "no longer has `nodes`",
-        ),
+        (JOBS.replace("\"jobs\"", "\"other\""), "holds the campaign `jobs`"),
+        (JOBS.replace("nodes = \"ranks // 2\"\n", ""), "no longer has `nodes`"),
     ] {
         fs::write(trial.folder.path().join("jobs.toml"), changed).unwrap();
         let refused = Plan::new(&trial.campaign(), &trial.results(), None).unwrap_err();
@@ -155,10 +138,7 @@ fn what_only_a_shell_would_understand_and_missing_programs_are_noted() {
         ("||", "|| true"),
     ] {
         let notes = notes(&format!("echo {{x}} \"{{y}}\" {end}"), "");
-        assert!(
-            notes.contains("no shell runs commands") && notes.contains(word),
-            "{end}: {notes}"
-        );
+        assert!(notes.contains("no shell runs commands") && notes.contains(word), "{end}: {notes}");
     }
     // However many there are, they are one note.
     let many = "echo {x} \"{y}\" <{z}";

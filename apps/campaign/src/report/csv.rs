@@ -9,11 +9,8 @@ impl Report {
     /// Formats the rows as comma-separated values (RFC 4180), for spreadsheets: a text that one would take for a formula has a
     /// `'` before it, and a file of more than ASCII begins with the mark by which one knows UTF-8.
     pub fn format_csv(&self) -> String {
-        let results: BTreeSet<&String> = self
-            .rows
-            .iter()
-            .flat_map(|row| row.results.keys())
-            .collect();
+        let results: BTreeSet<&String> =
+            self.rows.iter().flat_map(|row| row.results.keys()).collect();
         let fixed =
             "contender rounds value_of value value_low value_high ratio ratio_low ratio_high";
         let last = "disturbed failed end command";
@@ -24,10 +21,7 @@ impl Report {
         let mut text = format_line(heading);
         for row in &self.rows {
             let value = |name| row.parameters.get(name).map(ToString::to_string);
-            let parameters = self
-                .parameters
-                .iter()
-                .map(|name| value(name).unwrap_or_default());
+            let parameters = self.parameters.iter().map(|name| value(name).unwrap_or_default());
             let mut cells: Vec<String> = parameters.collect();
             cells.push(row.contender.clone());
             cells.push(row.value.map_or(0, |value| value.n).to_string());
@@ -50,12 +44,8 @@ impl Report {
 }
 
 fn split_interval(interval: Option<MedianInterval>) -> [String; 3] {
-    [
-        interval.map(|it| it.median),
-        interval.and_then(|it| it.low),
-        interval.and_then(|it| it.high),
-    ]
-    .map(format_number)
+    [interval.map(|it| it.median), interval.and_then(|it| it.low), interval.and_then(|it| it.high)]
+        .map(format_number)
 }
 
 fn format_number(number: Option<f64>) -> String {

@@ -67,11 +67,7 @@ impl Report {
         if let Some(about) = &self.about {
             text += &format!("{}\n\n", about.trim());
         }
-        text += &format!(
-            "State: {}. {}\n\n",
-            self.state.describe(),
-            self.describe_intervals()
-        );
+        text += &format!("State: {}. {}\n\n", self.state.describe(), self.describe_intervals());
         if !self.goals.is_empty() {
             let count = |outcome| self.count_goals(outcome);
             // Writing to a String cannot fail.
@@ -198,11 +194,7 @@ impl Report {
         };
         // Writing to a String cannot fail.
         let fact = |place: &str| {
-            facts
-                .pointer(place)
-                .and_then(|value| value.as_str())
-                .unwrap_or("unknown")
-                .to_owned()
+            facts.pointer(place).and_then(|value| value.as_str()).unwrap_or("unknown").to_owned()
         };
         let gpus = facts["gpus"].as_array().map_or(0, Vec::len);
         let _ = writeln!(
@@ -255,10 +247,7 @@ impl Report {
 
 fn list_values(names: &[String], parameters: &Parameters) -> Vec<String> {
     let value = |name| parameters.get(name).map(|value| escape(&value.to_string()));
-    names
-        .iter()
-        .map(|name| value(name).unwrap_or_default())
-        .collect()
+    names.iter().map(|name| value(name).unwrap_or_default()).collect()
 }
 
 /// Formats a median with its interval.
@@ -266,18 +255,8 @@ pub(crate) fn format_interval(interval: Option<MedianInterval>) -> String {
     match interval {
         // No interval, or that of an exact value.
         Some(MedianInterval { median, n: 1, .. }) => format_number(median),
-        Some(MedianInterval {
-            median,
-            low: Some(low),
-            high: Some(high),
-            ..
-        }) => {
-            format!(
-                "{} ({} to {})",
-                format_number(median),
-                format_number(low),
-                format_number(high)
-            )
+        Some(MedianInterval { median, low: Some(low), high: Some(high), .. }) => {
+            format!("{} ({} to {})", format_number(median), format_number(low), format_number(high))
         }
         Some(MedianInterval { median, .. }) => format_number(median),
         None => "-".to_owned(),
@@ -286,11 +265,7 @@ pub(crate) fn format_interval(interval: Option<MedianInterval>) -> String {
 
 /// Formats a number with four significant digits.
 pub fn format_number(number: f64) -> String {
-    let magnitude = if number == 0.0 {
-        0
-    } else {
-        number.abs().log10().floor() as i32
-    };
+    let magnitude = if number == 0.0 { 0 } else { number.abs().log10().floor() as i32 };
     if (-4..7).contains(&magnitude) {
         format!("{number:.*}", (3 - magnitude).max(0) as usize)
     } else {
@@ -300,14 +275,9 @@ pub fn format_number(number: f64) -> String {
 
 /// Formats a table. A column whose name ends with `:` is aligned to the right.
 fn format_table(columns: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let names = columns
-        .iter()
-        .map(|name| name.trim_end_matches(':').to_owned())
-        .collect();
-    let lines: Vec<&str> = columns
-        .iter()
-        .map(|name| if name.ends_with(':') { "---:" } else { "---" })
-        .collect();
+    let names = columns.iter().map(|name| name.trim_end_matches(':').to_owned()).collect();
+    let lines: Vec<&str> =
+        columns.iter().map(|name| if name.ends_with(':') { "---:" } else { "---" }).collect();
     let mut text = format!("{}|{}|\n", format_row(names), lines.join("|"));
     text.extend(rows.into_iter().map(format_row));
     text
@@ -355,15 +325,7 @@ mod tests {
         let numbers = [0.0, 1.0, 12.345, 0.000_123_4, 123_456.7, 1.5e9, 2e-9].map(format_number);
         assert_eq!(
             numbers,
-            [
-                "0.000",
-                "1.000",
-                "12.35",
-                "0.0001234",
-                "123457",
-                "1.500e9",
-                "2.000e-9"
-            ]
+            ["0.000", "1.000", "12.35", "0.0001234", "123457", "1.500e9", "2.000e-9"]
         );
     }
 
@@ -389,11 +351,9 @@ mod tests {
         ] {
             assert_eq!(escape(text), expected);
         }
-        for (text, expected) in [
-            ("a <b> | c", r"`a <b> \| c`"),
-            ("a`<b>`", "`` a`<b>` ``"),
-            ("``x`", "``` ``x` ```"),
-        ] {
+        for (text, expected) in
+            [("a <b> | c", r"`a <b> \| c`"), ("a`<b>`", "`` a`<b>` ``"), ("``x`", "``` ``x` ```")]
+        {
             assert_eq!(format_code(text), expected);
         }
     }

@@ -179,10 +179,7 @@ impl Report {
     /// [`CampaignError::File`] if it is no folder of a campaign, [`CampaignError::Line`] if a file in it is damaged.
     pub fn read(folder: &Path) -> Result<Self, CampaignError> {
         let content = read_folder(folder)?;
-        let names = content
-            .repetitions
-            .iter()
-            .map(|repetition| repetition.environment.clone());
+        let names = content.repetitions.iter().map(|repetition| repetition.environment.clone());
         let environments = content.read_environments(names.collect())?;
         let campaign = content.campaign;
         let history = History::new(&campaign, content.repetitions);
@@ -211,11 +208,7 @@ impl Report {
             values: campaign.values.clone(),
             state: status.state,
             confidence: campaign.repeat.confidence,
-            parameters: parameters
-                .into_iter()
-                .flatten()
-                .map(|(name, _)| name.clone())
-                .collect(),
+            parameters: parameters.into_iter().flatten().map(|(name, _)| name.clone()).collect(),
             reference: has_reference.then(|| campaign.contenders[0].name.clone()),
             rows,
             goals,
@@ -274,16 +267,11 @@ impl ReportRow {
             .collect();
         let tuned = history.find_best(campaign, cell).unwrap_or_default();
         let mut results: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-        for (name, value) in done
-            .iter()
-            .flat_map(|repetition| contender.list_values(repetition))
-        {
+        for (name, value) in done.iter().flat_map(|repetition| contender.list_values(repetition)) {
             results.entry(name).or_default().push(value);
         }
         let ratio = campaign.find_ratio(history, cell, rounds);
-        let command = contender
-            .make_command(&point.parameters, &tuned)
-            .map(|line| line.describe());
+        let command = contender.make_command(&point.parameters, &tuned).map(|line| line.describe());
         Self {
             point: point.id.clone(),
             parameters: point.parameters.clone(),
@@ -302,21 +290,13 @@ impl ReportRow {
                     Some((name, median))
                 })
                 .collect(),
-            disturbed: done
-                .iter()
-                .filter(|repetition| repetition.is_disturbed())
-                .count(),
-            failed: history
-                .of_cell(cell)
-                .filter(|repetition| !repetition.is_done())
-                .count(),
-            end: campaign
-                .find_last_end(history, cell.point)
-                .map(|end| match end {
-                    // Of another contender.
-                    PointEnd::NotMeasured if rounds > 0 => PointEnd::Budget,
-                    end => end,
-                }),
+            disturbed: done.iter().filter(|repetition| repetition.is_disturbed()).count(),
+            failed: history.of_cell(cell).filter(|repetition| !repetition.is_done()).count(),
+            end: campaign.find_last_end(history, cell.point).map(|end| match end {
+                // Of another contender.
+                PointEnd::NotMeasured if rounds > 0 => PointEnd::Budget,
+                end => end,
+            }),
             document,
         }
     }
@@ -400,11 +380,7 @@ impl Goal {
     fn describe(&self) -> String {
         let quote = |side: &Expression| {
             let source = side.source();
-            if source.contains(' ') {
-                format!("({source})")
-            } else {
-                source.to_owned()
-            }
+            if source.contains(' ') { format!("({source})") } else { source.to_owned() }
         };
         let mut text = match (&self.name, &self.below) {
             (Some(name), _) => name.clone(),

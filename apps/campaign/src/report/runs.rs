@@ -172,12 +172,7 @@ impl Runs {
             let elements = median(samples.iter().map(|sample| sample.0).collect());
             let gflops = median(samples.iter().map(|sample| sample.1).collect());
             if let (Some(elements), Some(gflops)) = (elements, gflops) {
-                self.speeds.push(DeviceSpeed {
-                    row,
-                    device,
-                    elements: elements.median,
-                    gflops,
-                });
+                self.speeds.push(DeviceSpeed { row, device, elements: elements.median, gflops });
             }
         }
         if !documents.is_empty() {
@@ -203,10 +198,7 @@ impl Runs {
                 device: self.number_of(Device::new(&node.part, device)),
                 busy_s: device.busy_s,
             });
-            RunNode {
-                devices: devices.collect(),
-                part: node.part,
-            }
+            RunNode { devices: devices.collect(), part: node.part }
         });
         Run {
             row,
@@ -260,17 +252,9 @@ impl Device {
             cores => format!("{cores} cores"),
         };
         let paced = device.paced.as_ref().map(|pace| format!("paced {pace}"));
-        let words = [
-            Some(device.kind.clone()),
-            Some(cores),
-            Some(device.blas.clone()),
-            paced,
-        ];
-        let words: Vec<String> = words
-            .into_iter()
-            .flatten()
-            .filter(|word| !word.is_empty())
-            .collect();
+        let words = [Some(device.kind.clone()), Some(cores), Some(device.blas.clone()), paced];
+        let words: Vec<String> =
+            words.into_iter().flatten().filter(|word| !word.is_empty()).collect();
         Self {
             name: format!("{} {} {}", part.host, part.rank, device.name),
             class: words.join(", "),
@@ -280,28 +264,19 @@ impl Device {
 
 impl Document {
     fn list_devices(&self) -> impl Iterator<Item = (&Part, &DocumentDevice)> {
-        self.nodes
-            .iter()
-            .flat_map(|node| node.devices.iter().map(|device| (&node.part, device)))
+        self.nodes.iter().flat_map(|node| node.devices.iter().map(|device| (&node.part, device)))
     }
 
     /// Floating-point operations for an element of C.
     fn flops_per_element(&self) -> f64 {
         // A product of complex numbers takes four of real ones.
-        let factor = if self.element.starts_with('c') {
-            8.0
-        } else {
-            2.0
-        };
+        let factor = if self.element.starts_with('c') { 8.0 } else { 2.0 };
         factor * self.k
     }
 
     /// Returns what was predicted for the way that was taken.
     fn predict(&self, row: usize, repetition: &Repetition) -> Option<Prediction> {
-        let taken = self
-            .candidates
-            .iter()
-            .find(|candidate| candidate.way == self.way)?;
+        let taken = self.candidates.iter().find(|candidate| candidate.way == self.way)?;
         Some(Prediction {
             row,
             round: repetition.round?,

@@ -218,13 +218,8 @@ impl Engine<'_> {
                 let line = line.locate(self.folder.path());
                 let before = HostState::read(&self.gpus);
                 let limit = Duration::try_from_secs_f64(contender.limit_s).unwrap_or(Duration::MAX);
-                let ended = run_process(
-                    &line,
-                    &self.campaign.folder,
-                    self.folder.path(),
-                    limit,
-                    self.stop,
-                );
+                let ended =
+                    run_process(&line, &self.campaign.folder, self.folder.path(), limit, self.stop);
                 let after = HostState::read(&self.gpus);
                 repetition.warnings = after.list_disturbances(&before);
                 if ended.unseen > 2 * LOOK {

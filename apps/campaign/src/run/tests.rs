@@ -30,33 +30,18 @@ impl Trial {
     }
 
     fn run(&self) -> Result<CampaignStatus, CampaignError> {
-        run(
-            &self.campaign(),
-            &self.results(),
-            &[],
-            &AtomicBool::new(false),
-            &mut |_| {},
-        )
+        run(&self.campaign(), &self.results(), &[], &AtomicBool::new(false), &mut |_| {})
     }
 
     /// Returns the lines of `points.jsonl`.
     fn run_job(&self, nodes: u32) -> Result<CampaignStatus, CampaignError> {
         let (campaign, results) = (self.campaign(), self.results());
-        run_nodes(
-            &campaign,
-            &results,
-            nodes,
-            &[],
-            &AtomicBool::new(false),
-            &mut |_| {},
-        )
+        run_nodes(&campaign, &results, nodes, &[], &AtomicBool::new(false), &mut |_| {})
     }
 
     fn lines(&self) -> Vec<Repetition> {
         let text = fs::read_to_string(self.results().join(POINTS)).unwrap();
-        text.lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect()
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 }
 
@@ -93,14 +78,8 @@ fn every_contender_runs_every_point_once_a_round_until_the_intervals_are_narrow(
         .chunks(4)
         .enumerate()
         .map(|(round, lines)| {
-            assert!(
-                lines.iter().all(|line| line.round == Some(round as u32)),
-                "{lines:#?}"
-            );
-            lines
-                .iter()
-                .map(|line| (line.point.clone(), line.contender.clone()))
-                .collect()
+            assert!(lines.iter().all(|line| line.round == Some(round as u32)), "{lines:#?}");
+            lines.iter().map(|line| (line.point.clone(), line.contender.clone())).collect()
         })
         .collect();
     for order in &orders {
@@ -112,17 +91,9 @@ fn every_contender_runs_every_point_once_a_round_until_the_intervals_are_narrow(
     assert!(orders.iter().any(|order| *order != orders[0]), "{orders:?}");
     let report = Report::read(&trial.results()).unwrap();
     let two = &report.rows[1];
-    assert_eq!(
-        (two.value.unwrap().median, two.ratio.unwrap().median),
-        (20.0, 2.0)
-    );
+    assert_eq!((two.value.unwrap().median, two.ratio.unwrap().median), (20.0, 2.0));
     assert_eq!(two.end, Some(PointEnd::Precise));
-    assert!(
-        report
-            .goals
-            .iter()
-            .all(|goal| goal.outcome == GoalOutcome::Met)
-    );
+    assert!(report.goals.iter().all(|goal| goal.outcome == GoalOutcome::Met));
     report.write(&trial.results()).unwrap();
     let markdown = fs::read_to_string(trial.results().join("report.md")).unwrap();
     assert!(markdown.contains("| 10 | two | `wall_s` | 6 | 20.00 (20.00 to 20.00) | 2.000 (2.000 to 2.000) | precise |"), "{markdown}");
@@ -158,10 +129,7 @@ fn a_speed_beside_times_is_compared_with_nothing() {
     let speed = &report.rows[1];
     assert_eq!((speed.ratio, speed.standing), (None, None));
     // Its own interval ends the point.
-    assert_eq!(
-        (speed.value.unwrap().n, speed.end),
-        (6, Some(PointEnd::Precise))
-    );
+    assert_eq!((speed.value.unwrap().n, speed.end), (6, Some(PointEnd::Precise)));
     let text = report.format_markdown();
     let row = "| speed | `speed` | 6 | 5.000 (5.000 to 5.000) | - | precise |";
     assert!(text.contains(row), "{text}");
@@ -172,11 +140,10 @@ fn documents_are_kept_where_the_file_says_so() {
     let trial = Trial::new(&TWO.replacen("result", "keep = true\nresult", 1));
     trial.run().unwrap();
     for line in trial.lines() {
-        let kept = line.document.as_ref().map(|name| {
-            read_document(&[trial.results()], name)
-                .unwrap()
-                .expect("a document")
-        });
+        let kept = line
+            .document
+            .as_ref()
+            .map(|name| read_document(&[trial.results()], name).unwrap().expect("a document"));
         let printed = serde_json::json!({"wall_s": line.parameters["size"]});
         assert_eq!(kept, (line.contender == "one").then_some(printed));
     }
@@ -237,11 +204,7 @@ fn a_stopped_campaign_goes_on_where_it_was() {
         assert_eq!(trial.lines().len(), number + 1);
     }
     let order = |trial: &Trial| -> Vec<(Option<u32>, String, String)> {
-        trial
-            .lines()
-            .into_iter()
-            .map(|line| (line.round, line.point, line.contender))
-            .collect()
+        trial.lines().into_iter().map(|line| (line.round, line.point, line.contender)).collect()
     };
     assert_eq!(order(&trial), order(&whole));
 }
@@ -262,10 +225,7 @@ fn a_line_that_was_cut_off_is_measured_again() {
     }
     fs::write(&path, text.replacen("\"round\":2", "\"round\":\"x\"", 1)).unwrap();
     let refused = trial.run().unwrap_err();
-    assert!(
-        matches!(refused, CampaignError::Line { line, .. } if line > 1),
-        "{refused}"
-    );
+    assert!(matches!(refused, CampaignError::Line { line, .. } if line > 1), "{refused}");
 }
 
 #[test]
@@ -298,24 +258,11 @@ again = 0
         .map(|failed| (failed.contender.clone(), failed.reason.clone(), failed.of))
         .collect();
     assert_eq!(reasons.len(), 3);
-    assert_eq!(
-        reasons[0],
-        (
-            "bad".to_owned(),
-            "exit status 3: no such matrix".to_owned(),
-            2
-        )
-    );
+    assert_eq!(reasons[0], ("bad".to_owned(), "exit status 3: no such matrix".to_owned(), 2));
     assert_eq!(reasons[1].1, "no result: it prints no JSON document");
-    assert!(
-        reasons[2].1.contains("/no/such/program: No such file"),
-        "{reasons:?}"
-    );
+    assert!(reasons[2].1.contains("/no/such/program: No such file"), "{reasons:?}");
     assert!(status.failures.iter().all(|failed| failed.is_given_up));
-    let good = trial
-        .lines()
-        .into_iter()
-        .filter(|line| line.contender == "good");
+    let good = trial.lines().into_iter().filter(|line| line.contender == "good");
     assert_eq!(good.count(), 4);
 }
 
@@ -337,19 +284,9 @@ again = 0
     );
     let status = trial.run().unwrap();
     assert_eq!(status.failures.len(), 1);
-    assert!(
-        status.failures[0].reason.ends_with(": waiting"),
-        "{:?}",
-        status.failures
-    );
+    assert!(status.failures[0].reason.ends_with(": waiting"), "{:?}", status.failures);
     let lines = trial.lines();
-    assert_eq!(
-        lines
-            .iter()
-            .filter(|line| line.status == Status::TimedOut)
-            .count(),
-        2
-    );
+    assert_eq!(lines.iter().filter(|line| line.status == Status::TimedOut).count(), 2);
     assert_eq!(lines.iter().filter(|line| line.is_done()).count(), 3);
 }
 
@@ -380,19 +317,13 @@ again = 0
     }
     let report = Report::read(&trial.results()).unwrap();
     assert!(
-        report
-            .format_markdown()
-            .contains("tuned: width=4; 1 failed"),
+        report.format_markdown().contains("tuned: width=4; 1 failed"),
         "{}",
         report.format_markdown()
     );
     // The choice stays when the trials are gone.
     let text = fs::read_to_string(trial.results().join(POINTS)).unwrap();
-    let rounds: String = text
-        .lines()
-        .skip(8)
-        .map(|line| format!("{line}\n"))
-        .collect();
+    let rounds: String = text.lines().skip(8).map(|line| format!("{line}\n")).collect();
     fs::write(trial.results().join(POINTS), rounds).unwrap();
     assert_eq!(trial.run().unwrap().state, State::Ended);
     assert_eq!(trial.lines().len(), 2);
@@ -449,16 +380,10 @@ fn contenders_and_goals_are_of_some_points_and_values_are_computed() {
     assert_eq!(large.results["half"].median, 0.5);
     assert_eq!(large.results["cost"].median, 25.0);
     assert_eq!(report.rows[0].results.get("cost"), None);
-    let goals: Vec<(&str, f64)> = report
-        .goals
-        .iter()
-        .map(|goal| (goal.goal.as_str(), goal.ratio.unwrap().median))
-        .collect();
+    let goals: Vec<(&str, f64)> =
+        report.goals.iter().map(|goal| (goal.goal.as_str(), goal.ratio.unwrap().median)).collect();
     let half = ("one.half at least 1", 0.5);
-    assert_eq!(
-        goals,
-        [half, half, ("costs at most 1.5", 35.0 / 30.0), half]
-    );
+    assert_eq!(goals, [half, half, ("costs at most 1.5", 35.0 / 30.0), half]);
     let text = report.format_markdown();
     for part in [
         "# trial\n\nTwo sizes.\n\nState",
@@ -496,10 +421,7 @@ again = 0
     let status = trial.run().unwrap();
     assert_eq!(status.state, State::Budget);
     assert!((1..=3).contains(&status.repetitions), "{status:?}");
-    assert_eq!(
-        Report::read(&trial.results()).unwrap().rows[0].end,
-        Some(PointEnd::Budget)
-    );
+    assert_eq!(Report::read(&trial.results()).unwrap().rows[0].end, Some(PointEnd::Budget));
     trial.run().unwrap();
     assert_eq!(trial.lines().len(), status.repetitions);
 }
@@ -517,36 +439,21 @@ fn a_campaign_may_grow_but_its_contenders_stay_the_same() {
     assert!(kept.contains("[10, 20, 30]"));
     fs::write(&path, text.replacen("2 * {size}", "3 * {size}", 1)).unwrap();
     let refused = trial.run().unwrap_err();
-    assert!(
-        refused.to_string().contains("another contender `two`"),
-        "{refused}"
-    );
+    assert!(refused.to_string().contains("another contender `two`"), "{refused}");
     let third = "[[contender]]\nname = \"three\"\ncommand = \"true\"\n[repeat]";
     fs::write(&path, text.replacen("[repeat]", third, 1)).unwrap();
     let refused = trial.run().unwrap_err();
-    assert!(
-        refused
-            .to_string()
-            .contains("without the contender `three`"),
-        "{refused}"
-    );
+    assert!(refused.to_string().contains("without the contender `three`"), "{refused}");
     fs::write(&path, text.replacen("\"trial\"", "\"other\"", 1)).unwrap();
     let refused = trial.run().unwrap_err();
-    assert!(
-        refused.to_string().contains("holds the campaign `trial`"),
-        "{refused}"
-    );
+    assert!(refused.to_string().contains("holds the campaign `trial`"), "{refused}");
 }
 
 #[test]
 fn a_second_engine_is_refused_by_the_name_of_the_first() {
     let trial = Trial::new(TWO);
-    let refused = run(
-        &trial.campaign(),
-        &trial.results(),
-        &[],
-        &AtomicBool::new(false),
-        &mut |_| {
+    let refused =
+        run(&trial.campaign(), &trial.results(), &[], &AtomicBool::new(false), &mut |_| {
             let refused = trial.run().unwrap_err();
             let expected = format!("process {} on ", std::process::id());
             assert!(refused.to_string().contains(&expected), "{refused}");
@@ -556,13 +463,9 @@ fn a_second_engine_is_refused_by_the_name_of_the_first() {
                 status.engines.first().map(|engine| engine.process),
                 Some(std::process::id())
             );
-        },
-    );
+        });
     assert!(refused.is_ok());
-    assert_eq!(
-        CampaignStatus::read(&trial.results()).unwrap().state,
-        State::Ended
-    );
+    assert_eq!(CampaignStatus::read(&trial.results()).unwrap().state, State::Ended);
 }
 
 #[test]
@@ -570,15 +473,9 @@ fn disturbed_repetitions_are_kept_and_repeated_at_most_twice() {
     let trial = Trial::new(&TWO.replace("again = 0", "again = 2"));
     let campaign = trial.campaign();
     trial.run().unwrap();
-    let mut lines: Vec<Repetition> = trial
-        .lines()
-        .into_iter()
-        .filter(|line| line.attempt == 0)
-        .collect();
-    let cell = crate::history::Cell {
-        point: 0,
-        contender: 0,
-    };
+    let mut lines: Vec<Repetition> =
+        trial.lines().into_iter().filter(|line| line.attempt == 0).collect();
+    let cell = crate::history::Cell { point: 0, contender: 0 };
     let place = lines
         .iter()
         .position(|line| {
@@ -586,11 +483,7 @@ fn disturbed_repetitions_are_kept_and_repeated_at_most_twice() {
         })
         .unwrap();
     let mut history = History::default();
-    let task = Task {
-        cell,
-        round: Some(1),
-        tuned: Default::default(),
-    };
+    let task = Task { cell, round: Some(1), tuned: Default::default() };
     let mut attempt = lines.remove(place);
     attempt.warnings = vec!["disturbed".to_owned()];
     for (number, value) in [(0, 30.0), (1, 20.0), (2, 25.0)] {
@@ -613,10 +506,8 @@ fn a_clock_that_jumps_does_no_harm() {
     // Back to 1970, and far into the future.
     lines[3].start_s = 0.0;
     lines[5].start_s = 1e12;
-    let text: String = lines
-        .iter()
-        .map(|line| serde_json::to_string(line).unwrap() + "\n")
-        .collect();
+    let text: String =
+        lines.iter().map(|line| serde_json::to_string(line).unwrap() + "\n").collect();
     fs::write(&path, text).unwrap();
     let status = trial.run().unwrap();
     assert_eq!((status.state, trial.lines().len()), (State::Ended, 24));
@@ -641,15 +532,9 @@ again = 0
 fn jobs_of_two_sizes_share_a_campaign() {
     let trial = Trial::new(NODES);
     let status = trial.run_job(1).unwrap();
-    assert_eq!(
-        (status.state, status.points, status.repetitions),
-        (State::Ended, 2, 4)
-    );
+    assert_eq!((status.state, status.points, status.repetitions), (State::Ended, 2, 4));
     let read = || CampaignStatus::read(&trial.results()).unwrap();
-    assert_eq!(
-        (read().state, read().points_ended, read().left.most),
-        (State::Open, 2, 2)
-    );
+    assert_eq!((read().state, read().points_ended, read().left.most), (State::Open, 2, 2));
     // Both may run at the same time.
     let (part, _) =
         CampaignFolder::open(&find_part(&trial.results(), 1), &trial.campaign()).unwrap();
@@ -658,10 +543,7 @@ fn jobs_of_two_sizes_share_a_campaign() {
     assert_eq!(read().engines.len(), 1);
     trial.run_job(2).unwrap();
     drop(part);
-    assert_eq!(
-        (read().state, read().points_ended, read().repetitions),
-        (State::Ended, 3, 6)
-    );
+    assert_eq!((read().state, read().points_ended, read().repetitions), (State::Ended, 3, 6));
     let report = Report::read(&trial.results()).unwrap();
     let values = report.rows.iter().map(|row| row.value.unwrap().median);
     assert_eq!(values.collect::<Vec<_>>(), [2.0, 3.0, 4.0]);
@@ -669,10 +551,7 @@ fn jobs_of_two_sizes_share_a_campaign() {
     // A run in one job has nothing left to do.
     assert_eq!(trial.run().unwrap().repetitions, 6);
     let refused = trial.run_job(3).unwrap_err();
-    assert_eq!(
-        refused.to_string(),
-        "no point needs 3 nodes: known are 1, 2"
-    );
+    assert_eq!(refused.to_string(), "no point needs 3 nodes: known are 1, 2");
 }
 
 #[test]
@@ -707,10 +586,7 @@ fn a_contender_that_changes_is_refused_for_every_number_of_nodes() {
     fs::write(trial.folder.path().join("trial.toml"), changed).unwrap();
     let refused = trial.run_job(2).unwrap_err().to_string();
     assert!(refused.contains("another contender `one`"), "{refused}");
-    assert_eq!(
-        fs::read_to_string(trial.results().join(FILE)).unwrap(),
-        text
-    );
+    assert_eq!(fs::read_to_string(trial.results().join(FILE)).unwrap(), text);
 }
 
 #[test]
@@ -740,14 +616,9 @@ fn print_values(name: &str, values: &[f64], better: &str) -> String {
 #[test]
 fn negative_values_are_never_better_in_the_wrong_direction() {
     // Each value of the second is better if less.
-    for (first, second) in [
-        (-1.0, -2.0),
-        (1.0, -2.0),
-        (-1.0, -1.5),
-        (0.0, -1.0),
-        (2.0, 0.0),
-        (2.0, 1.0),
-    ] {
+    for (first, second) in
+        [(-1.0, -2.0), (1.0, -2.0), (-1.0, -1.5), (0.0, -1.0), (2.0, 0.0), (2.0, 1.0)]
+    {
         for better in ["less", "more"] {
             let values = [first, second].map(|value| {
                 let noise = |round: i32| 0.01 * f64::from(round % 3);
@@ -756,26 +627,13 @@ fn negative_values_are_never_better_in_the_wrong_direction() {
             let rows =
                 print_values("a", &values[0], better) + &print_values("b", &values[1], better);
             let goals = "[[goal]]\nratio = [\"b.found\", \"a.found\"]\nat_most = 1\n";
-            let trial = Trial::new(&format!(
-                "{rows}[repeat]\nmin = 6\nmax = 8\nagain = 0\n{goals}"
-            ));
+            let trial =
+                Trial::new(&format!("{rows}[repeat]\nmin = 6\nmax = 8\nagain = 0\n{goals}"));
             trial.run().unwrap();
             let report = Report::read(&trial.results()).unwrap();
-            let wrong = if better == "less" {
-                Standing::Worse
-            } else {
-                Standing::Better
-            };
-            assert_ne!(
-                report.rows[1].standing,
-                Some(wrong),
-                "{first} {second} {better}"
-            );
-            assert_ne!(
-                report.goals[0].outcome,
-                GoalOutcome::Missed,
-                "{first} {second}"
-            );
+            let wrong = if better == "less" { Standing::Worse } else { Standing::Better };
+            assert_ne!(report.rows[1].standing, Some(wrong), "{first} {second} {better}");
+            assert_ne!(report.goals[0].outcome, GoalOutcome::Missed, "{first} {second}");
             let is_told = report.rows[1].standing.is_some();
             assert_eq!(is_told, first > 0.0 && second >= 0.0, "{first} {second}");
         }
@@ -821,20 +679,10 @@ fn a_program_that_fails_now_or_is_lost_is_named_by_a_comparison() {
             "failed same failed same",
             "`a` has failed in ",
         ),
-        (
-            "test $1$2 = a2 && exit 3; echo t 1",
-            same,
-            "same same failed same",
-            ": exit status 3",
-        ),
+        ("test $1$2 = a2 && exit 3; echo t 1", same, "same same failed same", ": exit status 3"),
         ("echo x", same, "failed failed failed failed", "no result"),
         (good, (b, ""), "same same", "`b` has 2 points in "),
-        (
-            good,
-            ("x = [1, 2]", "x = [1]"),
-            "same same",
-            "`a` has 1 points in ",
-        ),
+        (good, ("x = [1, 2]", "x = [1]"), "same same", "`a` has 1 points in "),
         (
             good,
             ("name = \"b\"", "name = \"b\"\nwhen = \"x == 1\""),
@@ -863,11 +711,8 @@ fn a_program_that_fails_now_or_is_lost_is_named_by_a_comparison() {
         let new = measure(script, change);
         let compared = crate::Comparison::read(&[old.results()], &new.results()).unwrap();
         let found = serde_json::to_value(&compared.points).unwrap();
-        let found = found
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|point| point["verdict"].as_str().unwrap());
+        let found =
+            found.as_array().unwrap().iter().map(|point| point["verdict"].as_str().unwrap());
         assert_eq!(
             found.collect::<Vec<_>>().join(" "),
             verdicts,
@@ -882,15 +727,8 @@ fn a_program_that_fails_now_or_is_lost_is_named_by_a_comparison() {
         );
         // A failure is the first that a reader learns.
         if verdicts.contains("failed") {
-            assert!(
-                compared.notes[0].contains("has failed"),
-                "{:#?}",
-                compared.notes
-            );
-            let reasons = compared
-                .points
-                .iter()
-                .filter_map(|point| point.reason.as_ref());
+            assert!(compared.notes[0].contains("has failed"), "{:#?}", compared.notes);
+            let reasons = compared.points.iter().filter_map(|point| point.reason.as_ref());
             assert_eq!(reasons.count(), verdicts.matches("failed").count());
         }
     }
@@ -909,11 +747,7 @@ fn what_failed_before_is_no_failure_of_the_compared_campaign() {
     fs::write(&program, "exit 0").unwrap();
     trial.run().unwrap();
     let compared = crate::Comparison::read(&[old], &trial.results()).unwrap();
-    assert!(
-        compared.notes[0].contains("`a` has failed in "),
-        "{:#?}",
-        compared.notes
-    );
+    assert!(compared.notes[0].contains("`a` has failed in "), "{:#?}", compared.notes);
     assert_eq!(compared.points[0].verdict, crate::Verdict::Inconclusive);
 }
 
@@ -926,17 +760,11 @@ fn every_column_has_a_name_of_its_own() {
     let lines = markdown.lines().zip(markdown.lines().skip(1));
     let tables = lines.filter(|(_, ruler)| ruler.starts_with("|--"));
     let headings = csv.lines().take(1).chain(tables.map(|(line, _)| line));
-    let names = headings
-        .flat_map(|line| line.split([',', '|']))
-        .map(str::trim);
+    let names = headings.flat_map(|line| line.split([',', '|'])).map(str::trim);
     let own = ["size", "half", "cost", "speed", "one", "large"];
-    let names: std::collections::BTreeSet<&str> = names
-        .filter(|name| crate::template::is_name(name) && !own.contains(name))
-        .collect();
-    assert!(
-        names.contains("rounds") && names.contains("value_of"),
-        "{names:?}"
-    );
+    let names: std::collections::BTreeSet<&str> =
+        names.filter(|name| crate::template::is_name(name) && !own.contains(name)).collect();
+    assert!(names.contains("rounds") && names.contains("value_of"), "{names:?}");
     for name in names.into_iter().chain(["n", "m", "took_s"]) {
         for list in ["[sweep]", "[[zip]]"] {
             let trial = Trial::new(&format!(
@@ -983,11 +811,7 @@ again = 0
     let rows = Report::read(&trial.results()).unwrap().rows;
     let shown: Vec<_> = rows
         .iter()
-        .map(|row| {
-            row.command
-                .trim_start_matches("sh -c 'echo is ")
-                .trim_end_matches('\'')
-        })
+        .map(|row| row.command.trim_start_matches("sh -c 'echo is ").trim_end_matches('\''))
         .collect();
     assert_eq!(shown.join("|"), words);
 }
@@ -999,13 +823,7 @@ fn every_task_has_a_value_before_a_disturbed_one_is_repeated() {
     let path = trial.results().join(POINTS);
     let line = |line: &Repetition, attempt: u32| {
         let warnings = vec!["disturbed: others".to_owned()];
-        serde_json::to_string(&Repetition {
-            warnings,
-            attempt,
-            ..line.clone()
-        })
-        .unwrap()
-            + "\n"
+        serde_json::to_string(&Repetition { warnings, attempt, ..line.clone() }).unwrap() + "\n"
     };
     let lines: Vec<_> = trial
         .lines()
@@ -1038,11 +856,7 @@ fn every_task_has_a_value_before_a_disturbed_one_is_repeated() {
             stop.store(true, Ordering::Relaxed);
         });
         let expected = &lines[next];
-        assert_eq!(
-            begun[0],
-            (expected.point.clone(), expected.contender.clone()),
-            "{attempts:?}"
-        );
+        assert_eq!(begun[0], (expected.point.clone(), expected.contender.clone()), "{attempts:?}");
     }
 }
 
@@ -1050,19 +864,11 @@ fn every_task_has_a_value_before_a_disturbed_one_is_repeated() {
 fn what_the_time_did_not_suffice_for_is_not_measured() {
     let trial = Trial::new(&TWO.replace("again = 0", "again = 0\nseconds = 1e-9"));
     let status = trial.run().unwrap();
-    assert_eq!(
-        (status.state, status.points_ended, status.repetitions),
-        (State::Budget, 0, 1)
-    );
+    assert_eq!((status.state, status.points_ended, status.repetitions), (State::Budget, 0, 1));
     let rows = Report::read(&trial.results()).unwrap().rows;
     let mut ends: Vec<_> = rows
         .iter()
-        .map(|row| {
-            (
-                row.value.map_or(0, |value| value.n),
-                row.end.unwrap().describe(),
-            )
-        })
+        .map(|row| (row.value.map_or(0, |value| value.n), row.end.unwrap().describe()))
         .collect();
     ends.sort_unstable();
     let empty = (0, "not measured");
@@ -1113,16 +919,10 @@ fn disturbed_trials_are_not_repeated_before_each_cell_has_a_value() {
         fs::write(&path, text).unwrap();
         let stop = AtomicBool::new(false);
         let mut begun = Vec::new();
-        let _ = run(
-            &trial.campaign(),
-            &trial.results(),
-            &[],
-            &stop,
-            &mut |progress| {
-                begun.push((progress.round, progress.point, progress.contender));
-                stop.store(begun.len() == 4, Ordering::Relaxed);
-            },
-        );
+        let _ = run(&trial.campaign(), &trial.results(), &[], &stop, &mut |progress| {
+            begun.push((progress.round, progress.point, progress.contender));
+            stop.store(begun.len() == 4, Ordering::Relaxed);
+        });
         begun.sort_unstable();
         let cells = [(0, 0), (0, 1), (1, 0), (1, 1)];
         let expected = cells.map(|(point, contender)| (Some(0), point, contender));
@@ -1140,10 +940,7 @@ fn a_trial_of_tuning_is_no_measured_value() {
         let text: String = lines[..kept]
             .iter()
             .map(|line| {
-                let line = Repetition {
-                    took_s: 1.0,
-                    ..line.clone()
-                };
+                let line = Repetition { took_s: 1.0, ..line.clone() };
                 serde_json::to_string(&line).unwrap() + "\n"
             })
             .collect();
@@ -1161,17 +958,8 @@ fn a_trial_of_tuning_is_no_measured_value() {
 
 #[test]
 fn a_contender_that_fails_in_every_round_is_given_up_however_few_they_are() {
-    for rounds in [
-        "max = 1\nmin = 1",
-        "exact = true",
-        "max = 2\nmin = 1",
-        "max = 5",
-    ] {
-        let again = if rounds.contains("exact") {
-            ""
-        } else {
-            "again = 0\n"
-        };
+    for rounds in ["max = 1\nmin = 1", "exact = true", "max = 2\nmin = 1", "max = 5"] {
+        let again = if rounds.contains("exact") { "" } else { "again = 0\n" };
         let trial = Trial::new(&format!(
             "[[contender]]\nname = \"a\"\ncommand = \"false\"\n[[contender]]\nname = \"b\"\ncommand = \"true\"\n\
              [repeat]\n{again}{rounds}\n"
@@ -1190,18 +978,12 @@ fn work_that_may_be_the_commands_own_is_marked_and_not_repeated() {
     let trial = Trial::new(&TWO.replace("again = 0", "again = 2"));
     trial.run().unwrap();
     let mut line = trial.lines().remove(0);
-    for (warning, is_disturbed) in [
-        ("unclear: a service", false),
-        ("disturbed: others", true),
-        ("throttled: heat", true),
-    ] {
+    for (warning, is_disturbed) in
+        [("unclear: a service", false), ("disturbed: others", true), ("throttled: heat", true)]
+    {
         line.warnings = vec![warning.to_owned()];
         assert_eq!(line.is_disturbed(), is_disturbed, "{warning}");
-        assert_eq!(
-            crate::history::is_final(&[line.clone()], 2),
-            !is_disturbed,
-            "{warning}"
-        );
+        assert_eq!(crate::history::is_final(&[line.clone()], 2), !is_disturbed, "{warning}");
     }
 }
 
@@ -1223,10 +1005,7 @@ fn a_line_that_could_not_be_read_again_is_not_written_and_empty_ones_are_no_line
     }
     drop(folder);
     fs::write(&path, before.replacen('\n', "\n\n\r\n", 2) + "\n").unwrap();
-    assert_eq!(
-        CampaignStatus::read(&trial.results()).unwrap().repetitions,
-        24
-    );
+    assert_eq!(CampaignStatus::read(&trial.results()).unwrap().repetitions, 24);
 }
 
 #[test]

@@ -28,15 +28,11 @@ struct Cluster {
 impl Cluster {
     /// Makes a cluster whose engine does this.
     fn new(engine: &str) -> Self {
-        let cluster = Self {
-            folder: tempfile::tempdir().unwrap(),
-        };
+        let cluster = Self { folder: tempfile::tempdir().unwrap() };
         fs::write(cluster.path("unlike.toml"), FILE).unwrap();
-        for (name, text) in [
-            ("sbatch", NOTE),
-            ("scontrol", NOTE),
-            ("an engine", &format!("{NOTE}{engine}")),
-        ] {
+        for (name, text) in
+            [("sbatch", NOTE), ("scontrol", NOTE), ("an engine", &format!("{NOTE}{engine}"))]
+        {
             fs::write(cluster.path(name), text).unwrap();
             fs::set_permissions(cluster.path(name), fs::Permissions::from_mode(0o755)).unwrap();
         }
@@ -65,10 +61,7 @@ impl Cluster {
             .arg(self.path("job"))
             .args(words)
             .env_clear()
-            .env(
-                "PATH",
-                format!("{}:/usr/bin:/bin", self.folder.path().display()),
-            )
+            .env("PATH", format!("{}:/usr/bin:/bin", self.folder.path().display()))
             .envs(variables.iter().copied())
             .output()
             .unwrap();
@@ -105,27 +98,15 @@ fn the_script_submits_itself_for_each_number_of_nodes() {
 #[test]
 fn a_job_runs_the_points_of_its_size_and_ends_as_the_engine_does() {
     let (output, noted) = Cluster::new("exit 0").run_job();
-    assert_eq!(
-        (output.status.code(), &*noted),
-        (Some(0), STARTED),
-        "{output:?}"
-    );
+    assert_eq!((output.status.code(), &*noted), (Some(0), STARTED), "{output:?}");
     let (output, noted) = Cluster::new("exit 2").run_job();
-    assert_eq!(
-        (output.status.code(), &*noted),
-        (Some(2), STARTED),
-        "{output:?}"
-    );
+    assert_eq!((output.status.code(), &*noted), (Some(2), STARTED), "{output:?}");
 }
 
 #[test]
 fn a_job_goes_back_into_the_queue_at_its_time_limit() {
     let (output, noted) = Cluster::new(&format!("{POINT}{LATE}")).run_job();
-    assert_eq!(
-        noted,
-        format!("{STARTED}scontrol requeue 7\n"),
-        "{output:?}"
-    );
+    assert_eq!(noted, format!("{STARTED}scontrol requeue 7\n"), "{output:?}");
 }
 
 #[test]
@@ -140,11 +121,7 @@ fn a_job_too_short_for_a_repetition_fails() {
 fn a_campaign_that_ends_at_the_time_limit_has_ended() {
     let late = LATE.replace("exit 1", "exit 0");
     let (output, noted) = Cluster::new(&format!("{POINT}{late}")).run_job();
-    assert_eq!(
-        (output.status.code(), &*noted),
-        (Some(0), STARTED),
-        "{output:?}"
-    );
+    assert_eq!((output.status.code(), &*noted), (Some(0), STARTED), "{output:?}");
 }
 
 #[test]
@@ -155,10 +132,7 @@ fn options_are_a_line_of_their_own() {
     assert!(text.contains(given), "{text}");
     let head = "#!/bin/bash\n# A job of the campaign \"unlike hosts\". ";
     assert!(text.starts_with(head), "{text}");
-    assert!(
-        text.contains("\n#SBATCH --job-name=unlike-hosts\n#SBATCH --nodes=1\n"),
-        "{text}"
-    );
+    assert!(text.contains("\n#SBATCH --job-name=unlike-hosts\n#SBATCH --nodes=1\n"), "{text}");
 }
 
 #[test]
@@ -169,11 +143,7 @@ fn a_campaign_that_does_not_say_how_many_nodes_has_one_job() {
     fs::write(cluster.path("job"), cluster.format(&[])).unwrap();
     let (output, noted) = cluster.run_job();
     let started = STARTED.replace(" --nodes 2", "");
-    assert_eq!(
-        (output.status.code(), noted),
-        (Some(0), started),
-        "{output:?}"
-    );
+    assert_eq!((output.status.code(), noted), (Some(0), started), "{output:?}");
 }
 
 #[test]
@@ -193,13 +163,9 @@ fn no_name_and_no_option_becomes_a_line_of_the_script() {
         };
         script.format().unwrap().lines().count()
     };
-    for name in [
-        "a\ntouch pwned #",
-        "a\r\nb",
-        "\n#SBATCH --uid=0",
-        "a\u{85}b\u{2028}c",
-        "`touch pwned`",
-    ] {
+    for name in
+        ["a\ntouch pwned #", "a\r\nb", "\n#SBATCH --uid=0", "a\u{85}b\u{2028}c", "`touch pwned`"]
+    {
         assert_eq!(lines(name), lines("unlike hosts"), "{name:?}");
     }
     for option in ["--comment=a\ntouch pwned", "-J\rx"] {

@@ -39,21 +39,13 @@ pub fn compare_entries(
     let places = list_places(waves.size);
     let forward = waves.compare(&places, input, -1.0, result, 1.0)?;
     let inverse = waves.compare(&places, result, 1.0, input, 1.0 / (n * n))?;
-    Ok(keep_worse(
-        forward / (n * entry_bound),
-        inverse / entry_bound,
-    ))
+    Ok(keep_worse(forward / (n * entry_bound), inverse / entry_bound))
 }
 
 /// Lists places in all parts of the matrix.
 fn list_places(size: usize) -> [(usize, usize); 4] {
     let last = size - 1;
-    [
-        (0, 0),
-        (1 % size, 2 % size),
-        (size / 3, last),
-        (last, size / 2),
-    ]
+    [(0, 0), (1 % size, 2 % size), (size / 3, last), (last, size / 2)]
 }
 
 impl Waves<'_> {
@@ -69,19 +61,12 @@ impl Waves<'_> {
         let mut differences: Vec<f64> = Vec::new();
         for (&place, sum) in places.iter().zip(self.sum_waves(places, source, sign)) {
             let own = self.rows.contains(&place.0);
-            let target = if own {
-                target(place.0, place.1)
-            } else {
-                Complex64::default()
-            };
+            let target = if own { target(place.0, place.1) } else { Complex64::default() };
             let difference = sum * scale - target;
             differences.extend([difference.re, difference.im]);
         }
         self.comm.sum_f64(&mut differences)?;
-        Ok(differences
-            .chunks_exact(2)
-            .map(|parts| parts[0].hypot(parts[1]))
-            .fold(0.0, keep_worse))
+        Ok(differences.chunks_exact(2).map(|parts| parts[0].hypot(parts[1])).fold(0.0, keep_worse))
     }
 
     /// Returns the sums of `x_ij·exp(±2πi·(i·k + j·l)/n)` over this rank's rows for these k and l.
@@ -92,9 +77,8 @@ impl Waves<'_> {
         sign: f64,
     ) -> Vec<Complex64> {
         let n = self.size;
-        let wave: Vec<Complex64> = (0..n)
-            .map(|step| Complex64::cis(sign * TAU * step as f64 / n as f64))
-            .collect();
+        let wave: Vec<Complex64> =
+            (0..n).map(|step| Complex64::cis(sign * TAU * step as f64 / n as f64)).collect();
         let mut sums = vec![Complex64::default(); places.len()];
         for i in self.rows.clone() {
             let row: Vec<Complex64> = (0..n).map(|j| source(i, j)).collect();
@@ -116,14 +100,9 @@ mod tests {
     /// Returns the transform by its definition, row after row.
     fn transform(size: usize, input: Elements<'_>) -> Vec<Complex64> {
         let local = LocalComm::new();
-        let waves = Waves {
-            comm: &local,
-            size,
-            rows: 0..size,
-        };
-        let places: Vec<(usize, usize)> = (0..size)
-            .flat_map(|k| (0..size).map(move |l| (k, l)))
-            .collect();
+        let waves = Waves { comm: &local, size, rows: 0..size };
+        let places: Vec<(usize, usize)> =
+            (0..size).flat_map(|k| (0..size).map(move |l| (k, l))).collect();
         waves.sum_waves(&places, input, -1.0)
     }
 
@@ -134,22 +113,13 @@ mod tests {
             let input = |row: usize, col: usize| generator.element(row, col);
             let right = transform(size, &input);
             let local = LocalComm::new();
-            let waves = Waves {
-                comm: &local,
-                size,
-                rows: 0..size,
-            };
+            let waves = Waves { comm: &local, size, rows: 0..size };
             let result = |row: usize, col: usize| right[row * size + col];
             let found = compare_entries(&waves, &input, &result).unwrap();
             assert!(found < 0.5, "{size}: {found}");
             for wrong in 0..size * size {
                 let result = |row: usize, col: usize| {
-                    right[row * size + col]
-                        * if row * size + col == wrong {
-                            1.001
-                        } else {
-                            1.0
-                        }
+                    right[row * size + col] * if row * size + col == wrong { 1.001 } else { 1.0 }
                 };
                 let found = compare_entries(&waves, &input, &result).unwrap();
                 assert!(found > 1.0, "{size}, entry {wrong}: {found}");
@@ -160,11 +130,7 @@ mod tests {
     #[test]
     fn a_result_that_is_no_number_is_wrong() {
         let local = LocalComm::new();
-        let waves = Waves {
-            comm: &local,
-            size: 2,
-            rows: 0..2,
-        };
+        let waves = Waves { comm: &local, size: 2, rows: 0..2 };
         let input = |_, _| Complex64::new(1.0, 0.0);
         let result = |_, _| Complex64::new(f64::NAN, 0.0);
         assert!(compare_entries(&waves, &input, &result).unwrap().is_nan());

@@ -41,10 +41,7 @@ impl RowApplication for Fft2d {
         let RowProblem { size, seed } = problem;
         let kernel = agree(comm, allocate_kernel(size, rows[comm.rank()]))?;
         let spread = Spread::on_layout(size, size, 1, &slice_rows(size as u64, rows)?);
-        let config = RedistributeConfig {
-            transposed: true,
-            ..RedistributeConfig::default()
-        };
+        let config = RedistributeConfig { transposed: true, ..RedistributeConfig::default() };
         let transposition = Redistribution::prepare(comm, &spread, &spread, Order::Rows, &config)?;
         Ok(Self {
             size,
@@ -73,9 +70,8 @@ impl RowApplication for Fft2d {
         let mut passes_s = Vec::new();
         for pass in 0..Self::PASSES {
             passes_s.push(steps.time_kernel(&mut self.kernel, pass, rows, flop));
-            steps.exchange("transposition", pass + 1, comm, [travels; 2], || {
-                self.transpose(comm)
-            })?;
+            steps
+                .exchange("transposition", pass + 1, comm, [travels; 2], || self.transpose(comm))?;
         }
         Ok(passes_s)
     }
@@ -84,16 +80,10 @@ impl RowApplication for Fft2d {
     /// result.
     fn check(&self, comm: &dyn Comm) -> Result<f64, Error> {
         let rows = self.first..self.first + self.kernel.rows().len() / self.size;
-        let waves = Waves {
-            comm,
-            size: self.size,
-            rows,
-        };
-        compare_entries(
-            &waves,
-            &|row, col| self.input.element(row, col),
-            &|row, col| self.kernel.rows()[(row - self.first) * self.size + col],
-        )
+        let waves = Waves { comm, size: self.size, rows };
+        compare_entries(&waves, &|row, col| self.input.element(row, col), &|row, col| {
+            self.kernel.rows()[(row - self.first) * self.size + col]
+        })
     }
 }
 
@@ -109,10 +99,7 @@ impl Fft2d {
 
 /// Allocates this many rows of a rank.
 fn allocate_kernel(size: usize, rows: u64) -> Result<FftRows, Error> {
-    let mut kernel = FftRows::new(KernelParameters {
-        width: size,
-        ..KernelParameters::default()
-    });
+    let mut kernel = FftRows::new(KernelParameters { width: size, ..KernelParameters::default() });
     let row_bytes = Fft2d::count_row_bytes(size);
     prepare_kernel(&mut kernel, Fft2d::KERNEL, rows, row_bytes)?;
     Ok(kernel)

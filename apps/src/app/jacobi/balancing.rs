@@ -78,10 +78,9 @@ impl Balancing {
         let (ranks, rows) = (comm.size(), system.size() as u64);
         Ok(match options.strategy {
             JacobiStrategy::Even => Self::Even,
-            JacobiStrategy::Cpm => Self::Constant {
-                epsilon: options.epsilon(),
-                speeds: vec![1.0; ranks],
-            },
+            JacobiStrategy::Cpm => {
+                Self::Constant { epsilon: options.epsilon(), speeds: vec![1.0; ranks] }
+            }
             JacobiStrategy::Fpm => Self::Functional {
                 dpa: (comm.rank() == 0).then(|| Box::new(make_dpa(options, ranks, rows))),
                 is_over: false,
@@ -93,12 +92,7 @@ impl Balancing {
                     ..pace_decisions(arguments)
                 };
                 let part = limit_part(comm.as_ref(), system)?;
-                Self::Adaptive(Box::new(Rebalancer::new(
-                    Arc::clone(comm),
-                    rows,
-                    &config,
-                    part,
-                )?))
+                Self::Adaptive(Box::new(Rebalancer::new(Arc::clone(comm), rows, &config, part)?))
             }
         })
     }
@@ -130,9 +124,9 @@ impl Balancing {
                 *is_over = has_ended;
                 Ok((next != rows).then_some(next))
             }
-            Self::Adaptive(balancer) => Ok(balancer
-                .observe(times_s[comm.rank()])?
-                .then(|| balancer.units().to_vec())),
+            Self::Adaptive(balancer) => {
+                Ok(balancer.observe(times_s[comm.rank()])?.then(|| balancer.units().to_vec()))
+            }
         }
     }
 
@@ -156,11 +150,7 @@ fn pace_decisions(arguments: &JacobiArguments) -> RebalanceConfig {
     let patience = (most / PATIENCE).max(1);
     RebalanceConfig {
         sweeps: Some(most),
-        warm_up: if patience < usual.window {
-            0
-        } else {
-            usual.warm_up
-        },
+        warm_up: if patience < usual.window { 0 } else { usual.warm_up },
         window: usual.window.min(patience),
         cooldown: usual.cooldown.min(patience),
         ..usual
@@ -204,9 +194,7 @@ fn divide_by_speeds(
     if imbalance(&busy_s) <= epsilon {
         return Ok(None);
     }
-    let units = proportional(speeds, rows.iter().sum())
-        .map_err(BalanceError::from)?
-        .units;
+    let units = proportional(speeds, rows.iter().sum()).map_err(BalanceError::from)?.units;
     Ok((units != rows).then_some(units))
 }
 
@@ -252,14 +240,8 @@ mod tests {
         let mut rows = vec![60, 60];
         let mut seen = Vec::new();
         for _ in 0..6 {
-            let times_s = [
-                if rows[0] > 50 {
-                    10.0
-                } else {
-                    0.01 * rows[0] as f64
-                },
-                0.05 * rows[1] as f64,
-            ];
+            let times_s =
+                [if rows[0] > 50 { 10.0 } else { 0.01 * rows[0] as f64 }, 0.05 * rows[1] as f64];
             if let Some(next) = divide_by_speeds(&mut speeds, 0.05, &rows, &times_s).unwrap() {
                 rows = next;
             }

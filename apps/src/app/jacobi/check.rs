@@ -44,19 +44,13 @@ pub(super) fn check_solution(
     verify: JacobiVerify,
 ) -> Result<SystemVerdict, Error> {
     if verify == JacobiVerify::None {
-        return Ok(SystemVerdict {
-            passed: None,
-            error: None,
-        });
+        return Ok(SystemVerdict { passed: None, error: None });
     }
     let sums = gather_sums(comm, &add_rows(system, &solution.x))?;
     let told = solution.residual * solution.scale;
     let is_right = (told - sums.residual).abs() <= 2.0 * sums.rounding;
     if verify == JacobiVerify::Residual {
-        return Ok(SystemVerdict {
-            passed: Some(is_right),
-            error: None,
-        });
+        return Ok(SystemVerdict { passed: Some(is_right), error: None });
     }
     let n = solution.x.len();
     let difference = solution
@@ -76,11 +70,7 @@ pub(super) fn check_solution(
 fn add_rows(system: &LinearSystem, x: &[f64]) -> RowSums {
     let rows = system.local();
     let n = x.len();
-    let mut sums = RowSums {
-        residual: 0.0,
-        rounding: 0.0,
-        gap: f64::MAX,
-    };
+    let mut sums = RowSums { residual: 0.0, rounding: 0.0, gap: f64::MAX };
     for (index, (row, b)) in rows.a.chunks_exact(n).zip(rows.b).enumerate() {
         let (mut left, mut magnitude, mut others) = (*b, b.abs(), 0.0);
         for (col, (a, x)) in row.iter().zip(x).enumerate() {
@@ -91,9 +81,7 @@ fn add_rows(system: &LinearSystem, x: &[f64]) -> RowSums {
         }
         let diagonal = row[rows.first + index].abs();
         sums.residual = sums.residual.max(left.abs());
-        sums.rounding = sums
-            .rounding
-            .max((n as f64 + 2.0) * f64::EPSILON * magnitude);
+        sums.rounding = sums.rounding.max((n as f64 + 2.0) * f64::EPSILON * magnitude);
         sums.gap = sums.gap.min(2.0 * diagonal - others);
     }
     sums

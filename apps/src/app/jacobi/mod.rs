@@ -142,15 +142,8 @@ fn check_files(comm: &dyn Comm, arguments: &JacobiArguments) -> Result<(), Error
         name_path("--b", &arguments.system.b),
         name_path("--platform", &arguments.platform),
     ];
-    let outputs = [
-        name_path("--out", &arguments.out),
-        name_path("--trace", &arguments.trace),
-    ];
-    check_paths(
-        comm,
-        inputs.into_iter().flatten(),
-        outputs.into_iter().flatten(),
-    )
+    let outputs = [name_path("--out", &arguments.out), name_path("--trace", &arguments.trace)];
+    check_paths(comm, inputs.into_iter().flatten(), outputs.into_iter().flatten())
 }
 
 /// Takes the pace of this rank's node from the platform file; without one, binds the rank to a core of its own.
@@ -169,8 +162,7 @@ fn reserve_solution(
     n: usize,
 ) -> Result<Option<OutputFile>, Error> {
     let path = arguments.out.as_deref();
-    path.map(|path| file::reserve(comm, path, n, 1, ElementType::F64))
-        .transpose()
+    path.map(|path| file::reserve(comm, path, n, 1, ElementType::F64)).transpose()
 }
 
 fn write_solution(comm: &dyn Comm, file: Option<OutputFile>, x: &[f64]) -> Result<(), Error> {

@@ -139,10 +139,7 @@ impl SystemArguments {
     pub fn describe(&self) -> String {
         match &self.a {
             Some(path) => path.display().to_string(),
-            None => format!(
-                "generated, seed {}, dominance {}",
-                self.seed, self.dominance
-            ),
+            None => format!("generated, seed {}, dominance {}", self.seed, self.dominance),
         }
     }
 }

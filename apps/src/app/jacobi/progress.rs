@@ -33,8 +33,7 @@ impl SolveProgress {
 
     /// Shows the iterations so far: at least one.
     pub fn show(&self, history: &[SweepRecord], config: &SolveConfig) {
-        self.line
-            .refresh(|| describe_progress(history, config, &self.hosts));
+        self.line.refresh(|| describe_progress(history, config, &self.hosts));
     }
 }
 
@@ -53,10 +52,7 @@ fn describe_progress(history: &[SweepRecord], config: &SolveConfig, hosts: &[Str
         _ => ("at most", at_most),
     };
     let left_s = left * iteration_s;
-    text += &format!(
-        ", {word} {left_s:.0} s left, residual {:.1e}",
-        last.residual
-    );
+    text += &format!(", {word} {left_s:.0} s left, residual {:.1e}", last.residual);
     if config.tolerance > 0.0 {
         text += &format!(" (goal {:.1e})", config.tolerance);
     }
@@ -91,10 +87,7 @@ mod tests {
 
     fn describe(residuals: &[f64], tolerance: f64) -> String {
         let history: Vec<SweepRecord> = residuals.iter().copied().map(make_record).collect();
-        let config = SolveConfig {
-            tolerance,
-            max_iterations: 30,
-        };
+        let config = SolveConfig { tolerance, max_iterations: 30 };
         describe_progress(&history, &config, &["a", "b"].map(str::to_owned))
     }
 

@@ -90,11 +90,7 @@ pub fn list_ranks(
             host,
             paced,
             rows: last.map_or(0, |sweep| sweep.rows[rank]),
-            busy_s: solution
-                .history
-                .iter()
-                .map(|sweep| sweep.times_s[rank])
-                .sum(),
+            busy_s: solution.history.iter().map(|sweep| sweep.times_s[rank]).sum(),
         })
         .collect())
 }
@@ -119,9 +115,7 @@ impl JacobiDocument {
     }
 
     fn name_strategy(&self) -> String {
-        let partitioner = self
-            .partitioner
-            .map(|partitioner| format!(" by {partitioner}"));
+        let partitioner = self.partitioner.map(|partitioner| format!(" by {partitioner}"));
         format!("{}{}", self.strategy, partitioner.unwrap_or_default())
     }
 
@@ -142,11 +136,8 @@ impl JacobiDocument {
     /// Lists the iterations after which rows moved.
     fn list_moves(&self) -> String {
         let mut table = TextTable::new(0, "iteration|rows moved|s|imbalance|after it");
-        for (index, pair) in self
-            .history
-            .windows(2)
-            .enumerate()
-            .filter(|(_, pair)| pair[0].moved > 0)
+        for (index, pair) in
+            self.history.windows(2).enumerate().filter(|(_, pair)| pair[0].moved > 0)
         {
             table.add_row([
                 (index + 1).to_string(),

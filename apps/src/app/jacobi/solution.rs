@@ -45,9 +45,10 @@ pub struct Solution {
 impl Solution {
     /// Returns a checksum of the bits of x.
     pub fn checksum(&self) -> String {
-        let sum = self.x.iter().fold(0_u64, |sum, value| {
-            (sum ^ value.to_bits()).wrapping_mul(0x100_0000_01b3)
-        });
+        let sum = self
+            .x
+            .iter()
+            .fold(0_u64, |sum, value| (sum ^ value.to_bits()).wrapping_mul(0x100_0000_01b3));
         format!("{sum:016x}")
     }
 }

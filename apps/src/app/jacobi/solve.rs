@@ -60,10 +60,7 @@ impl JacobiLoop<'_> {
         let mut moving_s = 0.0;
         while !is_over {
             let start = Instant::now();
-            let traced = SweepTrace {
-                tracer: self.tracer,
-                iteration: history.len() as u32 + 1,
-            };
+            let traced = SweepTrace { tracer: self.tracer, iteration: history.len() as u32 + 1 };
             let swept = sweep_all_rows(self.comm, traced, self.system, self.pace, &x, moving_s)?;
             if let Some(last) = history.last_mut() {
                 last.moving_s = swept.moving_s;
@@ -122,40 +119,23 @@ impl JacobiLoop<'_> {
         wall_s: f64,
     ) -> Result<Solution, Failure> {
         let mut unpaced = agree(self.comm, PacedWork::new(None).map_err(Error::from))?;
-        let traced = SweepTrace {
-            tracer: self.tracer,
-            iteration: history.len() as u32 + 1,
-        };
+        let traced = SweepTrace { tracer: self.tracer, iteration: history.len() as u32 + 1 };
         let swept = sweep_all_rows(self.comm, traced, self.system, &mut unpaced, &x, 0.0)?;
         let residual = swept.residual / scale;
         let converged = residual <= self.config.tolerance;
         if !converged && residual > 1.0 {
             return Err(self.refuse_growth(residual, history.len() as u64));
         }
-        Ok(Solution {
-            x,
-            converged,
-            residual,
-            scale,
-            history,
-            wall_s,
-        })
+        Ok(Solution { x, converged, residual, scale, history, wall_s })
     }
 
     /// Ends a method whose residual has grown far. It was 1 before the first iteration.
     fn check_growth(&self, residual: f64, iteration: u64) -> Result<(), Failure> {
-        if residual < DIVERGED {
-            Ok(())
-        } else {
-            Err(self.refuse_growth(residual, iteration - 1))
-        }
+        if residual < DIVERGED { Ok(()) } else { Err(self.refuse_growth(residual, iteration - 1)) }
     }
 
     fn refuse_growth(&self, residual: f64, iterations: u64) -> Failure {
-        let why = self
-            .system
-            .dominance()
-            .filter(|weakest| weakest.ratio <= 1.0);
+        let why = self.system.dominance().filter(|weakest| weakest.ratio <= 1.0);
         let why = why.map_or_else(String::new, |WeakestRow { row, ratio }| {
             format!(
                 ": A is not diagonally dominant, in row {row} (counted from 0) the diagonal is {ratio:.3} of the sum of the other elements"
@@ -194,14 +174,10 @@ fn sweep_all_rows(
     let elements = system.count_elements();
     let SweepTrace { tracer, iteration } = traced;
     let sweep = DeviceWork::on_rows("sweep", iteration, rows.b.len(), 2.0 * elements as f64);
-    let (residual, time_s) = tracer.time(EventKind::Work(sweep), || {
-        pace.run(elements, || sweep_rows(rows, x, next))
-    });
+    let (residual, time_s) =
+        tracer.time(EventKind::Work(sweep), || pace.run(elements, || sweep_rows(rows, x, next)));
     numbers.copy_from_slice(&[residual, time_s, moving_s]);
-    let bytes: Vec<u8> = mine
-        .iter()
-        .flat_map(|number| number.to_le_bytes())
-        .collect();
+    let bytes: Vec<u8> = mine.iter().flat_map(|number| number.to_le_bytes()).collect();
     let mut swept = GatheredSweep {
         x: Vec::with_capacity(x.len()),
         residual: 0.0,
@@ -210,13 +186,8 @@ fn sweep_all_rows(
     };
     let others = comm.size() - 1;
     let of_others = (NUMBERS * others + x.len() - rows.b.len()) * size_of::<f64>();
-    let gathering = Messages::between_all(
-        "unknowns",
-        iteration + 1,
-        others,
-        of_others,
-        bytes.len() * others,
-    );
+    let gathering =
+        Messages::between_all("unknowns", iteration + 1, others, of_others, bytes.len() * others);
     let gathered = tracer.time(EventKind::Messages(gathering), || comm.all_gather(&bytes))?;
     for bytes in gathered {
         let (numbers, unknowns) = bytes.split_at(NUMBERS * size_of::<f64>());
@@ -231,7 +202,5 @@ fn sweep_all_rows(
 
 /// Reads the number at the beginning of a message.
 fn read_number(bytes: &[u8]) -> f64 {
-    bytes
-        .first_chunk()
-        .map_or(f64::NAN, |bytes| f64::from_le_bytes(*bytes))
+    bytes.first_chunk().map_or(f64::NAN, |bytes| f64::from_le_bytes(*bytes))
 }

@@ -87,17 +87,11 @@ impl SystemArguments {
 fn read_size(comm: &dyn Comm, path: &Path) -> Result<usize, Error> {
     let shape = file::open(comm, path)?.shape();
     if shape.rows != shape.cols {
-        let found = format!(
-            "holds a {}×{} matrix, and A is square",
-            shape.rows, shape.cols
-        );
+        let found = format!("holds a {}×{} matrix, and A is square", shape.rows, shape.cols);
         return Err(Error::file(path, found));
     }
     if shape.rows == 0 {
-        return Err(Error::file(
-            path,
-            "holds a 0×0 matrix, and a system has unknowns",
-        ));
+        return Err(Error::file(path, "holds a 0×0 matrix, and a system has unknowns"));
     }
     Ok(shape.rows)
 }
@@ -169,11 +163,7 @@ impl LinearSystem {
 
     /// The rows of this rank.
     pub fn local(&self) -> SystemRows<'_> {
-        SystemRows {
-            a: &self.a,
-            b: &self.b,
-            first: self.a.part().start as usize,
-        }
+        SystemRows { a: &self.a, b: &self.b, first: self.a.part().start as usize }
     }
 
     /// Number of elements of A on this rank.
@@ -207,9 +197,7 @@ impl LinearSystem {
 
     /// Sets the right sides to those of the known solution.
     fn multiply_known(&mut self) {
-        let x: Vec<f64> = (0..self.n)
-            .map(|index| know_solution(self.n, index))
-            .collect();
+        let x: Vec<f64> = (0..self.n).map(|index| know_solution(self.n, index)).collect();
         for (b, row) in self.b.iter_mut().zip(self.a.chunks_exact(self.n)) {
             *b = multiply_row(row, &x);
         }
@@ -255,9 +243,7 @@ fn check_memory(comm: &dyn Comm, rows: u64, n: usize) -> Result<(), Error> {
     all.iter()
         .find_map(|(host, ..)| {
             let here = all.iter().filter(|(other, ..)| other == host);
-            let needed_bytes = here
-                .clone()
-                .fold(0_u64, |sum, rank| sum.saturating_add(rank.1));
+            let needed_bytes = here.clone().fold(0_u64, |sum, rank| sum.saturating_add(rank.1));
             let available_bytes = here.map(|rank| rank.2).min().unwrap_or(u64::MAX);
             (needed_bytes > available_bytes).then(|| Error::Memory {
                 host: host.clone(),

@@ -39,8 +39,7 @@ impl RunSteps<'_> {
     /// Executes a built-in kernel on this rank's rows in a pass; returns the seconds that it took.
     pub fn time_kernel(self, kernel: &mut dyn Kernel, pass: u32, rows: usize, flop: f64) -> f64 {
         let work = DeviceWork::on_rows("pass", self.first + pass, rows, flop);
-        self.tracer
-            .time(EventKind::Work(work), || time_kernel(kernel))
+        self.tracer.time(EventKind::Work(work), || time_kernel(kernel))
     }
 }
 
@@ -93,11 +92,7 @@ pub fn is_right(residual: f64) -> bool {
 
 /// Returns the larger one of two errors; one that is no number is the worst.
 pub fn keep_worse(worst: f64, error: f64) -> f64 {
-    if worst.is_nan() || error <= worst {
-        worst
-    } else {
-        error
-    }
+    if worst.is_nan() || error <= worst { worst } else { error }
 }
 
 /// Allocates the data of a kernel's rows.
@@ -111,14 +106,12 @@ pub fn prepare_kernel(
     row_bytes: u64,
 ) -> Result<(), Error> {
     kernel.initialize(rows).map_err(|error| match error {
-        KernelError::NoMemory => Error::Allocation {
-            what: "the rows",
-            bytes: rows.saturating_mul(row_bytes),
-        },
-        error => Error::from(DeviceError::Kernel {
-            kernel: name.to_owned(),
-            reason: error.to_string(),
-        }),
+        KernelError::NoMemory => {
+            Error::Allocation { what: "the rows", bytes: rows.saturating_mul(row_bytes) }
+        }
+        error => {
+            Error::from(DeviceError::Kernel { kernel: name.to_owned(), reason: error.to_string() })
+        }
     })
 }
 

@@ -26,9 +26,7 @@ use crate::host_share::HostShare;
 pub fn count_room(comm: &dyn Comm, size: usize, row_bytes: u64) -> Result<Vec<u64>, Error> {
     let free_bytes = HostShare::find(comm)?.free_bytes;
     let room = comm.gather(&(free_bytes / row_bytes).saturating_sub(1))?;
-    let all = room
-        .iter()
-        .fold(0_u64, |sum, &rows| sum.saturating_add(rows));
+    let all = room.iter().fold(0_u64, |sum, &rows| sum.saturating_add(rows));
     if all < size as u64 {
         let reason = format!(
             "the ranks have memory for {all} rows of {} MiB each: use more hosts, or a smaller size",
@@ -62,10 +60,7 @@ fn divide_by(
     room: &[u64],
 ) -> Result<Vec<u64>, Error> {
     let total = arguments.size as u64;
-    let limits = room.iter().map(|&rows| Limits {
-        cap: Some(rows),
-        ..Limits::default()
-    });
+    let limits = room.iter().map(|&rows| Limits { cap: Some(rows), ..Limits::default() });
     let limits: Vec<Limits> = limits.collect();
     let divided = match arguments.strategy {
         RowStrategy::Even => Ok(even(room.len(), total)),
@@ -77,10 +72,7 @@ fn divide_by(
         Some(rank) => Err(Error::parameter(
             "--size",
             total,
-            format!(
-                "rank {rank} would get {} rows and has memory for {}",
-                rows[rank], room[rank]
-            ),
+            format!("rank {rank} would get {} rows and has memory for {}", rows[rank], room[rank]),
         )),
         None => Ok(rows),
     }
@@ -96,10 +88,7 @@ fn balance_times(
     let times = times.map(|points| points.iter().map(|point| (point.d, point.t_s)).collect());
     let times: Vec<Vec<(u64, f64)>> = times.collect();
     let times: Vec<&[(u64, f64)]> = times.iter().map(Vec::as_slice).collect();
-    let how = SplitOptions {
-        limits,
-        ..SplitOptions::default()
-    };
+    let how = SplitOptions { limits, ..SplitOptions::default() };
     Ok(split(total, &times, &how)?.units)
 }
 
@@ -142,17 +131,11 @@ pub fn predict_times(
         return Ok(None);
     }
     let times =
-        functions
-            .points
-            .iter()
-            .zip(rows)
-            .map(|(points, &rows)| -> Result<f64, ModelError> {
-                match rows {
-                    0 => Ok(0.0),
-                    _ => Ok(
-                        f64::from(passes) * Fit::RawPiecewise.model(points)?.time_s(rows as f64)
-                    ),
-                }
-            });
+        functions.points.iter().zip(rows).map(|(points, &rows)| -> Result<f64, ModelError> {
+            match rows {
+                0 => Ok(0.0),
+                _ => Ok(f64::from(passes) * Fit::RawPiecewise.model(points)?.time_s(rows as f64)),
+            }
+        });
     Ok(Some(times.collect::<Result<_, _>>()?))
 }

@@ -97,9 +97,7 @@ fn measure_functions(
     let stored = StoredSizes::new(&known, &sizes);
     let has_probe = stored.is_to_scale();
     let stored = stored.check(&mut campaign, &kernel.parts)?;
-    let added = files
-        .as_mut()
-        .map_or(Ok(()), |files| stored.add_to(files, &campaign.lacking));
+    let added = files.as_mut().map_or(Ok(()), |files| stored.add_to(files, &campaign.lacking));
     agree(comm, added)?;
     campaign.sizes = CampaignSizes::Listed(sizes);
     campaign.run(files)?;
@@ -111,9 +109,7 @@ fn measure_functions(
         (_, false) => KnownFrom::Store,
     };
     Ok(RowFunctions {
-        points: (0..comm.size())
-            .map(|rank| list_points(&campaign, rank))
-            .collect(),
+        points: (0..comm.size()).map(|rank| list_points(&campaign, rank)).collect(),
         files: names,
         known: vec![origin; comm.size()],
         notices: campaign.work.end(comm)?,
@@ -137,10 +133,7 @@ fn read_functions(
     kernel: &str,
     ranks: usize,
 ) -> Result<Vec<Vec<Point>>, Error> {
-    let read = arguments
-        .models
-        .iter()
-        .map(|path| read_function(path, kernel, arguments.size));
+    let read = arguments.models.iter().map(|path| read_function(path, kernel, arguments.size));
     let read: Vec<Vec<Point>> = read.collect::<Result<_, _>>()?;
     Ok(read.iter().cycle().take(ranks).cloned().collect())
 }
@@ -156,9 +149,5 @@ fn read_function(path: &Path, kernel: &str, width: usize) -> Result<Vec<Point>, 
     }
     let mut points = file.points;
     points.retain(|point| point.reps > 0);
-    if points.is_empty() {
-        Err(Error::file(path, "holds no measured points"))
-    } else {
-        Ok(points)
-    }
+    if points.is_empty() { Err(Error::file(path, "holds no measured points")) } else { Ok(points) }
 }

@@ -62,9 +62,7 @@ pub fn run<A: RowApplication>(
     tracer.enter(RankPhase::Check.describe());
     let residual = arguments.verify.then(|| application.check(comm));
     let residual = residual.transpose()?;
-    let failure = residual
-        .filter(|&residual| !is_right(residual))
-        .map(|_| Failure::wrong_result());
+    let failure = residual.filter(|&residual| !is_right(residual)).map(|_| Failure::wrong_result());
     if let Some(trace) = trace {
         trace.finish(comm)?;
     }

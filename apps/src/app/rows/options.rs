@@ -92,10 +92,7 @@ pub enum RowStrategy {
 impl RowsArguments {
     /// Returns the matrix.
     pub fn problem(&self) -> RowProblem {
-        RowProblem {
-            size: self.size,
-            seed: self.seed,
-        }
+        RowProblem { size: self.size, seed: self.seed }
     }
 
     /// Returns the time that hpopta takes for a measured size.
@@ -130,9 +127,9 @@ impl RowsArguments {
             Some(name) if !is_measured && files > 0 => {
                 Err(format!("--{name}: nothing is measured with --models"))
             }
-            Some(name) if !is_measured => Err(format!(
-                "--{name}: strategy {strategy} measures nothing without --out"
-            )),
+            Some(name) if !is_measured => {
+                Err(format!("--{name}: strategy {strategy} measures nothing without --out"))
+            }
             _ => Ok(()),
         }
     }
@@ -170,9 +167,7 @@ impl RowsArguments {
 /// Returns a divisor of `total` that is a sixteenth to an eighth of it, or a sixteenth rounded up if there is none.
 fn choose_granule(total: u64) -> u64 {
     let least = total.div_ceil(16).max(1);
-    (least..=2 * least)
-        .find(|&granule| total.is_multiple_of(granule))
-        .unwrap_or(least)
+    (least..=2 * least).find(|&granule| total.is_multiple_of(granule)).unwrap_or(least)
 }
 
 #[cfg(test)]
@@ -189,10 +184,7 @@ mod tests {
 
     fn list_sizes(line: &str, most: u64) -> Vec<u64> {
         let words = ["rows"].into_iter().chain(line.split(' '));
-        Line::try_parse_from(words)
-            .expect("a command line")
-            .rows
-            .list_sizes(most)
+        Line::try_parse_from(words).expect("a command line").rows.list_sizes(most)
     }
 
     #[test]

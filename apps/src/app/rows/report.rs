@@ -160,11 +160,7 @@ impl RowsDocument {
 
     /// Adds the largest error of the result as a part of its bound, if it was checked.
     pub fn with_check(self, residual: Option<f64>) -> Self {
-        Self {
-            residual,
-            verified: residual.map(is_right),
-            ..self
-        }
+        Self { residual, verified: residual.map(is_right), ..self }
     }
 
     /// Formats the text for people. Prose has at most `width` characters a line.
@@ -175,8 +171,7 @@ impl RowsDocument {
                 rank.host.clone(),
                 rank.rank.to_string(),
                 rank.rows.to_string(),
-                rank.predicted_s
-                    .map_or("-".to_owned(), |time_s| format!("{time_s:.4e}")),
+                rank.predicted_s.map_or("-".to_owned(), |time_s| format!("{time_s:.4e}")),
                 rank.actual.format(),
             ]);
         }
@@ -196,9 +191,7 @@ impl RowsDocument {
         let runs = count(self.actual.runs_s.len() as u64, "run");
         let below = format!(
             "longest: {}actual {} s\nwith messages: {} s, over {runs}{}{}",
-            self.predicted_s.map_or(String::new(), |time_s| format!(
-                "predicted {time_s:.4e} s, "
-            )),
+            self.predicted_s.map_or(String::new(), |time_s| format!("predicted {time_s:.4e} s, ")),
             self.actual.format(),
             self.wall.format(),
             self.format_check(),
@@ -208,20 +201,13 @@ impl RowsDocument {
     }
 
     fn list_notices(&self) -> String {
-        self.notices
-            .iter()
-            .map(|notice| format!("\nnote: {notice}"))
-            .collect()
+        self.notices.iter().map(|notice| format!("\nnote: {notice}")).collect()
     }
 
     fn format_check(&self) -> String {
         match self.residual {
             Some(residual) => {
-                let verdict = if is_right(residual) {
-                    "verified"
-                } else {
-                    "WRONG"
-                };
+                let verdict = if is_right(residual) { "verified" } else { "WRONG" };
                 format!("\n{verdict}: the largest error is {residual:.1e} of its bound")
             }
             None => String::new(),

@@ -27,16 +27,9 @@ impl StoredSizes {
                 .map(|kernel| find_size(&kernel.points, size))
                 .collect::<Option<Vec<Point>>>()
         });
-        let sizes = if known.is_empty() {
-            Vec::new()
-        } else {
-            of_ranks.collect()
-        };
+        let sizes = if known.is_empty() { Vec::new() } else { of_ranks.collect() };
         let to_scale = known.iter().map(|kernel| kernel.from != KnownFrom::Store);
-        Self {
-            sizes,
-            to_scale: to_scale.collect(),
-        }
+        Self { sizes, to_scale: to_scale.collect() }
     }
 
     /// Returns the number of sizes.
@@ -77,9 +70,8 @@ impl StoredSizes {
         };
         campaign.run(files)?;
         let measured = campaign.points.iter().flat_map(|(_, points)| points);
-        let measured: Vec<Option<Point>> = measured
-            .map(|point| point.as_ref().map(flatten_point))
-            .collect();
+        let measured: Vec<Option<Point>> =
+            measured.map(|point| point.as_ref().map(flatten_point)).collect();
         self.scale(probe, &measured);
         Ok(self)
     }
@@ -149,24 +141,12 @@ mod tests {
     use super::*;
 
     fn make_known(from: KnownFrom, times: &[(u64, f64)]) -> KnownKernel {
-        let points = times.iter().map(|&(d, t_s)| Point {
-            d,
-            t_s,
-            reps: 1,
-            ci_s: 0.0,
-        });
-        KnownKernel {
-            points: points.collect(),
-            from,
-        }
+        let points = times.iter().map(|&(d, t_s)| Point { d, t_s, reps: 1, ci_s: 0.0 });
+        KnownKernel { points: points.collect(), from }
     }
 
     fn list_times(stored: &StoredSizes) -> Vec<Vec<f64>> {
-        stored
-            .sizes
-            .iter()
-            .map(|points| points.iter().map(|point| point.t_s).collect())
-            .collect()
+        stored.sizes.iter().map(|points| points.iter().map(|point| point.t_s).collect()).collect()
     }
 
     #[test]
@@ -222,8 +202,6 @@ mod tests {
     /// Returns the measured points of a size, one for each rank.
     fn make_measured(size: u64, times_s: &[f64]) -> Vec<Option<Point>> {
         let points = times_s.iter();
-        points
-            .map(|&t_s| make_known(KnownFrom::Fresh, &[(size, t_s)]).points.pop())
-            .collect()
+        points.map(|&t_s| make_known(KnownFrom::Fresh, &[(size, t_s)]).points.pop()).collect()
     }
 }

@@ -44,13 +44,9 @@ pub fn time_runs<A: RowApplication>(
         application.restore_input();
         comm.barrier()?;
         let begun = Instant::now();
-        let traced = RunSteps {
-            tracer,
-            first: run * (A::PASSES + 1),
-        };
-        let passes_s = tracer.time(EventKind::Span(Span::Step("run", run)), || {
-            application.run(comm, traced)
-        })?;
+        let traced = RunSteps { tracer, first: run * (A::PASSES + 1) };
+        let passes_s = tracer
+            .time(EventKind::Span(Span::Step("run", run)), || application.run(comm, traced))?;
         let wall_s = begun.elapsed().as_secs_f64();
         timed.push(comm.gather(&RankTimes { passes_s, wall_s })?);
     }
@@ -66,10 +62,7 @@ fn describe_runs(timed: &[RunTimes], runs: u32, hosts: &[String]) -> String {
     let done = timed.len() as u32 - 1;
     let left_s = f64::from(runs - done) * find_longest_wall(last);
     let slowest = describe_slowest(&sum_passes(last), hosts);
-    format!(
-        "running: {done} of {}, about {left_s:.0} s left{slowest}",
-        count(runs.into(), "run")
-    )
+    format!("running: {done} of {}, about {left_s:.0} s left{slowest}", count(runs.into(), "run"))
 }
 
 /// Returns the seconds of each rank's kernel in a run.
@@ -81,13 +74,7 @@ pub fn sum_passes(run: &RunTimes) -> Vec<f64> {
 /// has ended the one before.
 pub fn sum_longest_passes(run: &RunTimes) -> f64 {
     let passes = run.first().map_or(0, |rank| rank.passes_s.len());
-    (0..passes)
-        .map(|pass| {
-            run.iter()
-                .map(|rank| rank.passes_s[pass])
-                .fold(0.0, f64::max)
-        })
-        .sum()
+    (0..passes).map(|pass| run.iter().map(|rank| rank.passes_s[pass]).fold(0.0, f64::max)).sum()
 }
 
 /// Returns the seconds of a run on the rank that needed longest.
@@ -102,15 +89,10 @@ mod tests {
     #[test]
     fn the_runs_left_take_as_long_as_the_last_one() {
         let hosts = ["a", "b"].map(str::to_owned);
-        let run = [(1.0, 2.0), (3.0, 2.5)].map(|(pass_s, wall_s)| RankTimes {
-            passes_s: vec![pass_s],
-            wall_s,
-        });
+        let run = [(1.0, 2.0), (3.0, 2.5)]
+            .map(|(pass_s, wall_s)| RankTimes { passes_s: vec![pass_s], wall_s });
         let timed = [run.to_vec(), run.to_vec()];
-        assert_eq!(
-            describe_runs(&timed[..0], 5, &hosts),
-            "running: before the first of 5 runs"
-        );
+        assert_eq!(describe_runs(&timed[..0], 5, &hosts), "running: before the first of 5 runs");
         assert_eq!(
             describe_runs(&timed, 5, &hosts),
             "running: 1 of 5 runs, about 10 s left, slowest: rank 1 (b)"
@@ -119,15 +101,10 @@ mod tests {
 
     #[test]
     fn ranks_wait_for_the_slowest_one_in_each_pass() {
-        let run = [([1.0, 4.0], 6.0), ([3.0, 2.0], 7.5)].map(|(passes_s, wall_s)| RankTimes {
-            passes_s: passes_s.to_vec(),
-            wall_s,
-        });
+        let run = [([1.0, 4.0], 6.0), ([3.0, 2.0], 7.5)]
+            .map(|(passes_s, wall_s)| RankTimes { passes_s: passes_s.to_vec(), wall_s });
         let run = run.to_vec();
         assert_eq!(sum_passes(&run), [5.0, 5.0]);
-        assert_eq!(
-            (sum_longest_passes(&run), find_longest_wall(&run)),
-            (7.0, 7.5)
-        );
+        assert_eq!((sum_longest_passes(&run), find_longest_wall(&run)), (7.0, 7.5));
     }
 }

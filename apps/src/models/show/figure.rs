@@ -12,11 +12,7 @@ use super::{MeasuredTime, ModelKey, NamedModel, ShownModel, TimedSize};
 const PLACES: u32 = 400;
 
 /// A quantity to draw: its name, its value by a model, and as it was measured.
-type Quantity = (
-    &'static str,
-    fn(&NamedModel, f64) -> f64,
-    fn(f64, &MeasuredTime) -> Mark,
-);
+type Quantity = (&'static str, fn(&NamedModel, f64) -> f64, fn(f64, &MeasuredTime) -> Mark);
 
 /// Makes the plots of speed against size, and of time against size if asked for. Models of one kind of size share a plot.
 pub(super) fn make_plots(models: &[ShownModel], with_time: bool) -> Vec<Plot> {
@@ -104,11 +100,7 @@ fn name_all(models: &[&ShownModel]) -> Vec<String> {
     let is_known = |name: &String| short.iter().filter(|other| *other == name).count() == 1;
     let all = short.iter().zip(models);
     all.map(|(name, model)| {
-        let name = if is_known(name) {
-            name.clone()
-        } else {
-            model.describe()
-        };
+        let name = if is_known(name) { name.clone() } else { model.describe() };
         show_name(&name).into_owned()
     })
     .collect()
@@ -160,12 +152,7 @@ fn speed_mark(x: f64, time: &MeasuredTime) -> Mark {
 }
 
 fn time_mark(x: f64, time: &MeasuredTime) -> Mark {
-    Mark {
-        x,
-        y: time.t_s,
-        low: (time.t_s - time.ci_s).max(0.0),
-        high: time.t_s + time.ci_s,
-    }
+    Mark { x, y: time.t_s, low: (time.t_s - time.ci_s).max(0.0), high: time.t_s + time.ci_s }
 }
 
 /// Returns the character and the colour of a model of one device.

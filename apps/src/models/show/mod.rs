@@ -175,14 +175,8 @@ pub fn run(arguments: &ShowArguments) -> Result<Answer, Failure> {
         }));
     }
     let form = TextForm::of(arguments);
-    let escaped = if form.with_plot {
-        AnswerForm::Plot
-    } else {
-        AnswerForm::Text
-    };
-    Ok(Answer::written(escaped, move |out| {
-        write_texts(&models, form, out)
-    }))
+    let escaped = if form.with_plot { AnswerForm::Plot } else { AnswerForm::Text };
+    Ok(Answer::written(escaped, move |out| write_texts(&models, form, out)))
 }
 
 /// The parts of a text.
@@ -291,10 +285,7 @@ impl ShownModel {
         }
         Ok(Self {
             source,
-            labels: &SizeLabels {
-                size: "d",
-                axis: "size, units",
-            },
+            labels: &SizeLabels { size: "d", axis: "size, units" },
             flags: Some(flags),
             drawn: match &given.fit[..] {
                 [] if !points.is_empty() => vec![ModelKey::Fit(Fit::default())],
@@ -322,10 +313,7 @@ impl ShownModel {
         }
         Ok(Self {
             source,
-            labels: &SizeLabels {
-                size: "m",
-                axis: "height, blocks",
-            },
+            labels: &SizeLabels { size: "m", axis: "height, blocks" },
             flags: None,
             drawn: keys.clone(),
             keys,
@@ -341,9 +329,9 @@ impl ShownModel {
     fn make_model(&self, key: ModelKey) -> NamedModel {
         let made: Result<Box<dyn SpeedModel>, ModelError> = match (&self.measured, key) {
             (MeasuredFile::Points(points), ModelKey::Fit(fit)) => fit.model(points),
-            (MeasuredFile::Surface(surface), ModelKey::N(width)) => surface
-                .at_width(width as f64)
-                .map(|model| Box::new(model) as _),
+            (MeasuredFile::Surface(surface), ModelKey::N(width)) => {
+                surface.at_width(width as f64).map(|model| Box::new(model) as _)
+            }
             _ => unreachable!("points have fits, and surfaces have sections"),
         };
         // The points and the widths were checked in `of_points` and `of_surface`.
@@ -405,10 +393,7 @@ impl ShownModel {
             }),
             MeasuredFile::Surface(surface) => surface.points().iter().try_for_each(|point| {
                 visit(MeasuredTime {
-                    size: TimedSize::Blocks {
-                        m: point.m,
-                        n: point.n,
-                    },
+                    size: TimedSize::Blocks { m: point.m, n: point.n },
                     t_s: point.t_s,
                     reps: point.reps,
                     ci_s: point.ci_s,

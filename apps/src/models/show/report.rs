@@ -95,9 +95,7 @@ impl ShownModel {
             self.sizes().enumerate().try_for_each(|(index, size)| {
                 row.clear();
                 row.add(size);
-                columns
-                    .iter()
-                    .for_each(|values| row.add(SixDigits(values[index])));
+                columns.iter().for_each(|values| row.add(SixDigits(values[index])));
                 visit(&row)
             })
         })

@@ -69,10 +69,7 @@ impl ShownRun {
 
     /// Formats the run in one line, and its repetitions if they are wanted.
     fn format(&self, with_repetitions: bool) -> String {
-        let repetitions = self
-            .samples
-            .iter()
-            .map(|sample| sample.seconds.len() as u64);
+        let repetitions = self.samples.iter().map(|sample| sample.seconds.len() as u64);
         let mut text = format!(
             "  {} on {}: {}, {}\n",
             format_utc(self.at_s),
@@ -83,9 +80,8 @@ impl ShownRun {
         for sample in self.samples.iter().filter(|_| with_repetitions) {
             let at_least = if sample.at_least { "≥ " } else { "" };
             let seconds = sample.seconds.iter();
-            let seconds: Vec<String> = seconds
-                .map(|time_s| format!("{at_least}{time_s:.4e}"))
-                .collect();
+            let seconds: Vec<String> =
+                seconds.map(|time_s| format!("{at_least}{time_s:.4e}")).collect();
             let _ = writeln!(text, "    {} units: {} s", sample.units, seconds.join(", "));
         }
         text
@@ -114,10 +110,8 @@ impl StoredModel {
         found.counting_runs = known.runs;
         found.stale = known.stale;
         found.age_s = Some(known.age_s);
-        found.bounds = bounds
-            .into_iter()
-            .map(|Point { d, t_s, .. }| TimeBound { d, t_s })
-            .collect();
+        found.bounds =
+            bounds.into_iter().map(|Point { d, t_s, .. }| TimeBound { d, t_s }).collect();
         (found, points)
     }
 

@@ -7,16 +7,8 @@ use crate::contract::{Depth, DeviceError, JobShape, Scalar, Updates, Worker};
 pub(super) fn info_is_filled(worker: &dyn Worker) {
     let info = worker.info();
     assert!(!info.name.is_empty(), "the name is empty");
-    assert!(
-        !info.blas.is_empty(),
-        "{}: the BLAS is not named",
-        info.name
-    );
-    assert!(
-        !info.pinned || !info.cores.is_empty(),
-        "{}: pinned to no core",
-        info.name
-    );
+    assert!(!info.blas.is_empty(), "{}: the BLAS is not named", info.name);
+    assert!(!info.pinned || !info.cores.is_empty(), "{}: pinned to no core", info.name);
 }
 
 pub(super) fn times_are_times<T: Scalar>(
@@ -27,10 +19,7 @@ pub(super) fn times_are_times<T: Scalar>(
 ) {
     for time in TestJob::new(rows, cols, k, 1).run(worker, T::ONE, 2) {
         for t_s in [time.busy_s, time.cpu_s] {
-            assert!(
-                t_s.is_finite() && t_s >= 0.0,
-                "{rows}x{cols}, k = {k}: {time:?}"
-            );
+            assert!(t_s.is_finite() && t_s >= 0.0, "{rows}x{cols}, k = {k}: {time:?}");
         }
     }
 }
@@ -77,9 +66,7 @@ pub(super) fn wrong_shapes_are_errors<T: Scalar>(worker: &mut dyn Updates<T>) {
     let (mut case, mut other) = (make_job(), TestJob::new(6, 4, 3, 0));
     valid(worker.begin(case.c.view_mut(), Depth::of(3, 1)));
     assert!(
-        worker
-            .finish(other.c.view_mut())
-            .is_err_and(|error| is_shape(&error)),
+        worker.finish(other.c.view_mut()).is_err_and(|error| is_shape(&error)),
         "finish with another C: accepted"
     );
     // After an error the worker computes as before.
@@ -132,9 +119,7 @@ pub(super) fn wrong_order_is_an_error<T: Scalar>(worker: &mut dyn Updates<T>) {
 /// A job has one type, and the next one may have another.
 pub(super) fn a_job_has_one_type(worker: &mut dyn Worker) {
     fn is_element<R>(result: Result<R, DeviceError>) {
-        let error = result
-            .err()
-            .unwrap_or_else(|| panic!("another type: accepted"));
+        let error = result.err().unwrap_or_else(|| panic!("another type: accepted"));
         assert!(matches!(error, DeviceError::Element { .. }), "{error}");
     }
     let mut single = TestJob::<f32>::new(5, 4, 3, 0);

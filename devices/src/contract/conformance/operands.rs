@@ -52,11 +52,7 @@ impl<T: Scalar> GappedMatrix<T> {
     pub(super) fn assert_is(&self, what: &str, expected: impl Fn(usize, usize) -> T) {
         for (place, &found) in self.data.iter().enumerate() {
             let (i, j) = (place % self.ld, place / self.ld);
-            let expected = if i < self.rows {
-                expected(i, j)
-            } else {
-                number(GAP, GAP)
-            };
+            let expected = if i < self.rows { expected(i, j) } else { number(GAP, GAP) };
             assert!(
                 found == expected || (found.value().is_nan() && expected.value().is_nan()),
                 "{what}: element ({i}, {j}) of a {}x{} of {} with ld {} is {found:?}, expected {expected:?}",
@@ -77,17 +73,11 @@ pub(super) struct TestJob<T> {
 }
 
 pub(super) fn a_at<T: Scalar>(i: usize, p: usize) -> T {
-    number(
-        ((3 * i + 5 * p) % 7) as f64 - 3.0,
-        ((i + p) % 5) as f64 - 2.0,
-    )
+    number(((3 * i + 5 * p) % 7) as f64 - 3.0, ((i + p) % 5) as f64 - 2.0)
 }
 
 pub(super) fn b_at<T: Scalar>(p: usize, j: usize) -> T {
-    number(
-        ((2 * p + 3 * j) % 5) as f64 - 2.0,
-        ((p + 2 * j) % 3) as f64 - 1.0,
-    )
+    number(((2 * p + 3 * j) % 5) as f64 - 2.0, ((p + 2 * j) % 3) as f64 - 1.0)
 }
 
 pub(super) fn c_at<T: Scalar>(i: usize, j: usize) -> T {

@@ -16,32 +16,23 @@ pub(super) fn results_are_exact<T: Scalar>(
     // Two jobs of two updates each: both accumulate.
     for updates in [2.0, 4.0] {
         case.run(worker, alpha, 2);
-        case.c
-            .assert_is(&format!("alpha = {alpha:?}, k = {k}"), |i, j| {
-                c_at::<T>(i, j) + number::<T>(updates, 0.0) * alpha * product_at(i, j, k)
-            });
+        case.c.assert_is(&format!("alpha = {alpha:?}, k = {k}"), |i, j| {
+            c_at::<T>(i, j) + number::<T>(updates, 0.0) * alpha * product_at(i, j, k)
+        });
     }
 }
 
 /// `beta = 0` overwrites C without reading it, and no beta changes the gaps between columns.
 pub(super) fn scaling_is_exact<T: Scalar>(worker: &mut dyn Updates<T>) {
     fn before<T: Scalar>(i: usize, j: usize) -> T {
-        if i > j {
-            number(f64::NAN, f64::NAN)
-        } else {
-            c_at(i, j)
-        }
+        if i > j { number(f64::NAN, f64::NAN) } else { c_at(i, j) }
     }
     for &(rows, cols, _) in SHAPES {
         for beta in [T::ZERO, T::ONE, number(-2.0, 0.5)] {
             let mut c = GappedMatrix::new(rows, cols, 3, before);
             worker.scale(beta, c.view_mut());
             c.assert_is("beta times C", |i, j| {
-                if beta == T::ZERO {
-                    T::ZERO
-                } else {
-                    beta * before(i, j)
-                }
+                if beta == T::ZERO { T::ZERO } else { beta * before(i, j) }
             });
         }
     }
@@ -56,8 +47,7 @@ pub(super) fn job_without_updates_keeps_c<T: Scalar>(worker: &mut dyn Updates<T>
 pub(super) fn fewer_than_k_max_is_fine<T: Scalar>(worker: &mut dyn Updates<T>) {
     let mut case = TestJob::new(9, 7, 4, 0);
     case.run_announced(worker, Depth::of(64, 1), T::ONE, 1);
-    case.c
-        .assert_is("k < k_max", |i, j| updated_at(i, j, &[(1.0, 4)]));
+    case.c.assert_is("k < k_max", |i, j| updated_at(i, j, &[(1.0, 4)]));
 }
 
 /// There are more updates than announced, fewer, or none.
@@ -66,8 +56,7 @@ pub(super) fn depths_need_not_be_exact<T: Scalar>(worker: &mut dyn Updates<T>) {
         let mut case = TestJob::new(11, 12, 4, 1);
         case.run_announced(worker, Depth::of(4, announced), T::ONE, updates);
         let what = format!("{updates} updates of {announced}");
-        case.c
-            .assert_is(&what, |i, j| updated_at(i, j, &[(updates as f64, 4)]));
+        case.c.assert_is(&what, |i, j| updated_at(i, j, &[(updates as f64, 4)]));
     }
 }
 

@@ -46,9 +46,7 @@ impl<T: Copy> ViewMut<'_, T> {
         if source.is_by_columns() {
             for j in 0..cols {
                 let (to, from) = (self.col_mut(j), source.col(j));
-                to.iter_mut()
-                    .zip(from)
-                    .for_each(|(to, &from)| put(to, from));
+                to.iter_mut().zip(from).for_each(|(to, &from)| put(to, from));
             }
             return;
         }
@@ -74,10 +72,7 @@ impl<T: Copy> ViewMut<'_, T> {
             // the source are contiguous, as `ld` has checked. Nothing else uses the first element, and nothing writes the
             // other one (invariants 1 and 3).
             unsafe {
-                put(
-                    first.add(i + j * ld).as_mut(),
-                    from.add(i * from_ld + j).read(),
-                );
+                put(first.add(i + j * ld).as_mut(), from.add(i * from_ld + j).read());
             }
         };
         let whole = cols / group * group;
@@ -115,16 +110,7 @@ mod tests {
 
     #[test]
     fn matrices_of_every_order_are_copied_to_every_order() {
-        let sizes = [
-            (1, 1),
-            (3, 5),
-            (33, 70),
-            (64, 31),
-            (1, 40),
-            (40, 1),
-            (0, 4),
-            (4, 0),
-        ];
+        let sizes = [(1, 1), (3, 5), (33, 70), (64, 31), (1, 40), (40, 1), (0, 4), (4, 0)];
         for ((rows, cols), gap) in sizes.into_iter().flat_map(|size| [(size, 0), (size, 2)]) {
             let by_columns = store(rows, cols, gap, element);
             let by_rows = store(cols, rows, gap, |j, i| element(i, j));

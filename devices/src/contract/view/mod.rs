@@ -33,10 +33,7 @@ fn count_spanned(along: usize, lines: usize, ld: usize) -> usize {
     if along == 0 || lines == 0 {
         return 0;
     }
-    (lines - 1)
-        .checked_mul(ld)
-        .and_then(|n| n.checked_add(along))
-        .unwrap_or(usize::MAX)
+    (lines - 1).checked_mul(ld).and_then(|n| n.checked_add(along)).unwrap_or(usize::MAX)
 }
 
 /// A `rows × cols` matrix in memory that is borrowed as `D`, a shared or a mutable slice. Elements between its lines are not
@@ -111,24 +108,14 @@ impl<T, D: Into<NonNull<[T]>>> MatrixView<T, D> {
     /// If `ld < max(1, rows)` or `data` is shorter than `(cols - 1)*ld + rows`.
     pub fn new(data: D, rows: usize, cols: usize, ld: usize) -> Self {
         let (least, needed) = (rows.max(1), count_spanned(rows, cols, ld));
-        assert!(
-            ld >= least,
-            "a view of {rows}x{cols} needs ld >= {least}, not {ld}"
-        );
+        assert!(ld >= least, "a view of {rows}x{cols} needs ld >= {least}, not {ld}");
         let data = data.into();
         assert!(
             data.len() >= needed,
             "a view of {rows}x{cols} with ld {ld} needs {needed} elements, not {}",
             data.len()
         );
-        Self {
-            first: data.cast(),
-            rows,
-            cols,
-            row_stride: 1,
-            col_stride: ld,
-            memory: PhantomData,
-        }
+        Self { first: data.cast(), rows, cols, row_stride: 1, col_stride: ld, memory: PhantomData }
     }
 
     /// Views `data` as a `rows × cols` matrix, row-major with leading dimension `ld`. The data may end right after the last
@@ -281,14 +268,8 @@ impl<T, D> MatrixView<T, D> {
     /// Returns the part in these rows and columns. If the view is writable, only one of two views of an element may be used.
     fn cut(&self, rows: &Range<usize>, cols: &Range<usize>) -> Self {
         let (n_rows, n_cols) = (self.rows, self.cols);
-        assert!(
-            rows.start <= rows.end && rows.end <= n_rows,
-            "rows {rows:?} of {n_rows}"
-        );
-        assert!(
-            cols.start <= cols.end && cols.end <= n_cols,
-            "columns {cols:?} of {n_cols}"
-        );
+        assert!(rows.start <= rows.end && rows.end <= n_rows, "rows {rows:?} of {n_rows}");
+        assert!(cols.start <= cols.end && cols.end <= n_cols, "columns {cols:?} of {n_cols}");
         let first = if rows.is_empty() || cols.is_empty() {
             self.first
         } else {
@@ -296,12 +277,7 @@ impl<T, D> MatrixView<T, D> {
             // SAFETY: the part has an element, so its first one is an element of this matrix (invariant 1).
             unsafe { self.first.add(offset) }
         };
-        Self {
-            first,
-            rows: rows.len(),
-            cols: cols.len(),
-            ..*self
-        }
+        Self { first, rows: rows.len(), cols: cols.len(), ..*self }
     }
 
     /// Returns the first element of column `j`, which is contiguous.
@@ -369,11 +345,7 @@ impl<T> ViewMut<'_, T> {
         let (rows, cols) = (self.rows, self.cols);
         assert!(i < rows && j < cols, "element ({i}, {j}) of {rows}x{cols}");
         // SAFETY: an element of this view (invariant 1), which nothing else uses (invariant 3) while it is borrowed.
-        unsafe {
-            self.first
-                .add(i * self.row_stride + j * self.col_stride)
-                .as_mut()
-        }
+        unsafe { self.first.add(i * self.row_stride + j * self.col_stride).as_mut() }
     }
 
     /// Returns the same matrix, to be read.
@@ -562,14 +534,8 @@ mod tests {
         low.scale(2.0);
         upper.scale(0.0);
         upper.col_mut(2)[1] = 7.0;
-        assert_eq!(
-            (upper.as_mut_ptr(), low.rb().col(1)),
-            (first.as_ptr(), &[2.0][..])
-        );
-        assert_eq!(
-            array,
-            [0.0, 0.0, 1.0, 2.0, 0.0, 0.0, 1.0, 2.0, 0.0, 7.0, 1.0, 2.0]
-        );
+        assert_eq!((upper.as_mut_ptr(), low.rb().col(1)), (first.as_ptr(), &[2.0][..]));
+        assert_eq!(array, [0.0, 0.0, 1.0, 2.0, 0.0, 0.0, 1.0, 2.0, 0.0, 7.0, 1.0, 2.0]);
     }
 
     #[test]

@@ -15,10 +15,7 @@ impl Topology {
     /// refuses.
     pub fn bind_current_thread(&self, core: &CoreInfo) -> Result<(), DeviceError> {
         self.bind_to_units(&core.pus)
-            .map_err(|reason| DeviceError::Binding {
-                core: core.core,
-                reason,
-            })
+            .map_err(|reason| DeviceError::Binding { core: core.core, reason })
     }
 
     /// Binds the calling thread to these processing units together.
@@ -27,10 +24,7 @@ impl Topology {
     /// [`DeviceError::BindingTogether`] if the topology is another machine's, or the system refuses.
     pub(crate) fn bind_current_thread_to_units(&self, units: &[u32]) -> Result<(), DeviceError> {
         self.bind_to_units(units)
-            .map_err(|reason| DeviceError::BindingTogether {
-                units: units.to_vec(),
-                reason,
-            })
+            .map_err(|reason| DeviceError::BindingTogether { units: units.to_vec(), reason })
     }
 
     /// Keeps the calling thread on the processing units that are left to this process, if others were
@@ -42,11 +36,7 @@ impl Topology {
         let units = self.units_left()?;
         let before = self.current_binding().ok()?;
         self.bind_to_units(&units).ok()?;
-        Some(ConfinedThread {
-            topology: Arc::clone(self),
-            before,
-            thread: PhantomData,
-        })
+        Some(ConfinedThread { topology: Arc::clone(self), before, thread: PhantomData })
     }
 
     fn bind_to_units(&self, units: &[u32]) -> Result<(), String> {
@@ -114,9 +104,7 @@ mod tests {
     #[test]
     fn another_machine_cannot_be_bound_to() {
         let topology = Topology::from_synthetic("core:2 pu:1").unwrap();
-        let error = topology
-            .bind_current_thread(&topology.cores()[1])
-            .unwrap_err();
+        let error = topology.bind_current_thread(&topology.cores()[1]).unwrap_err();
         assert!(matches!(error, DeviceError::Binding { core: 1, .. }));
         assert!(topology.current_binding().is_err());
     }

@@ -27,9 +27,7 @@ pub fn describe_error(error: &(dyn Error + 'static)) -> String {
 
 /// Describes why this machine cannot be read. `variables` are the environment variables that are set.
 pub fn explain_machine(reason: &str, variables: impl Iterator<Item = String>) -> String {
-    let names: Vec<String> = variables
-        .filter(|name| name.starts_with("HWLOC_"))
-        .collect();
+    let names: Vec<String> = variables.filter(|name| name.starts_with("HWLOC_")).collect();
     if names.is_empty() {
         format!("{reason}. Is /sys mounted, and may this process read it?")
     } else {
@@ -59,12 +57,8 @@ pub fn explain_xml(xml: &str) -> String {
     let Some((_, rest)) = xml.split_once("<topology") else {
         return format!("it is no file of hwloc, which has an element `topology`: {SAVE}");
     };
-    let version = rest
-        .split('>')
-        .next()
-        .unwrap_or_default()
-        .split_once("version=")
-        .map(|(_, value)| value);
+    let version =
+        rest.split('>').next().unwrap_or_default().split_once("version=").map(|(_, value)| value);
     let version = version.and_then(|value| value.split(['"', '\'']).nth(1));
     let major = version.and_then(|version| version.split('.').next()?.parse::<u32>().ok());
     match (version, major) {
@@ -89,23 +83,14 @@ mod tests {
             ("", "is empty"),
             (" \n", "is empty"),
             ("hello", "no file of hwloc"),
-            (
-                "<topology version=\"3.0\"></topology>",
-                "saved by hwloc 3.0, and",
-            ),
-            (
-                "<?xml?><topology\n version='10.1'>",
-                "saved by hwloc 10.1, and",
-            ),
+            ("<topology version=\"3.0\"></topology>", "saved by hwloc 3.0, and"),
+            ("<?xml?><topology\n version='10.1'>", "saved by hwloc 10.1, and"),
             ("<topology version=\"2.0\"><object", "ends before"),
             ("<topology version=\"2.0\"></topology>", "broken"),
             ("<topology></topology>", "broken"),
         ] {
             let told = explain_xml(xml);
-            assert!(
-                told.contains(part) && told.contains("lstopo"),
-                "{xml}: {told}"
-            );
+            assert!(told.contains(part) && told.contains("lstopo"), "{xml}: {told}");
         }
     }
 

@@ -48,9 +48,7 @@ impl Topology {
         if kinds.len() < 2 {
             return None;
         }
-        kinds
-            .position(|kind| kind.cpuset.includes(set))
-            .map(index_u32)
+        kinds.position(|kind| kind.cpuset.includes(set)).map(index_u32)
     }
 }
 

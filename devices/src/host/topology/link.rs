@@ -35,12 +35,7 @@ impl PciLink {
 
 /// Reads the number at the start of a file such as `16.0 GT/s PCIe`; `None` for `Unknown`.
 fn read_number<T: FromStr>(folder: &Path, file: &str) -> Option<T> {
-    fs::read_to_string(folder.join(file))
-        .ok()?
-        .split_whitespace()
-        .next()?
-        .parse()
-        .ok()
+    fs::read_to_string(folder.join(file)).ok()?.split_whitespace().next()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -58,23 +53,14 @@ mod tests {
             ("max_link_speed", "16.0 GT/s PCIe\n"),
         ];
         let files = files.map(|(name, text)| (format!("{folder}{name}"), text));
-        let files: Vec<_> = files
-            .iter()
-            .map(|(name, text)| (name.as_str(), *text))
-            .collect();
+        let files: Vec<_> = files.iter().map(|(name, text)| (name.as_str(), *text)).collect();
         let root = make_tree(&files);
         let bus_id: BusId = "3b:00.0".parse().unwrap();
         let link = PciLink::read_from(root.path(), &bus_id).unwrap();
         assert_eq!((link.width, link.max_width), (8, 16));
         assert_eq!((link.gt_per_s, link.max_gt_per_s), (2.5, 16.0));
-        assert_eq!(
-            PciLink::read_from(make_tree(&files[..3]).path(), &bus_id),
-            None
-        );
+        assert_eq!(PciLink::read_from(make_tree(&files[..3]).path(), &bus_id), None);
         let unknown = [&files[..3], &[(files[3].0, "Unknown\n")]].concat();
-        assert_eq!(
-            PciLink::read_from(make_tree(&unknown).path(), &bus_id),
-            None
-        );
+        assert_eq!(PciLink::read_from(make_tree(&unknown).path(), &bus_id), None);
     }
 }

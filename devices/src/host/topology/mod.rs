@@ -108,11 +108,7 @@ impl Topology {
     /// # Errors
     /// [`DeviceError::Topology`] if the text is not such a description.
     pub fn from_xml(xml: &str) -> Result<Self, DeviceError> {
-        Self::build(
-            "a saved host",
-            |builder| Ok(builder.from_xml(xml)?),
-            |_| explain_xml(xml),
-        )
+        Self::build("a saved host", |builder| Ok(builder.from_xml(xml)?), |_| explain_xml(xml))
     }
 
     fn build(
@@ -132,12 +128,7 @@ impl Topology {
         {
             allowed &= bound;
         }
-        Ok(Self {
-            hwloc,
-            granted: allowed.clone(),
-            allowed,
-            quota: None,
-        })
+        Ok(Self { hwloc, granted: allowed.clone(), allowed, quota: None })
     }
 
     /// Returns the answer of hwloc to a question about the machine that the program runs on, or the reason for none.
@@ -202,9 +193,7 @@ impl Topology {
     pub fn with_allowed_pus(mut self, pus: &[u32]) -> Self {
         let host = self.hwloc.complete_cpuset().clone_target();
         let units = host.iter_set();
-        self.allowed = units
-            .filter(|pu| pus.contains(&index_u32(usize::from(*pu))))
-            .collect();
+        self.allowed = units.filter(|pu| pus.contains(&index_u32(usize::from(*pu)))).collect();
         self
     }
 
@@ -239,10 +228,7 @@ impl Topology {
         if objects.is_empty() {
             objects = self.hwloc.objects_with_type(ObjectType::PU).collect();
         }
-        objects
-            .into_iter()
-            .filter_map(|object| self.describe_core(object))
-            .collect()
+        objects.into_iter().filter_map(|object| self.describe_core(object)).collect()
     }
 
     /// Returns the installed memory of the host in bytes.
@@ -296,10 +282,7 @@ fn index_u32(index: usize) -> u32 {
 }
 
 fn set_indices(set: &impl AsRef<Bitmap>) -> Vec<u32> {
-    set.as_ref()
-        .iter_set()
-        .map(|i| index_u32(usize::from(i)))
-        .collect()
+    set.as_ref().iter_set().map(|i| index_u32(usize::from(i))).collect()
 }
 
 #[cfg(test)]
@@ -311,14 +294,8 @@ mod tests {
         let topology = Topology::from_synthetic("pack:2 core:4 pu:2").unwrap();
         let cores = topology.cores();
         assert_eq!(cores.len(), 8);
-        assert_eq!(
-            cores.iter().map(|c| c.core).collect::<Vec<_>>(),
-            (0..8).collect::<Vec<_>>()
-        );
-        assert_eq!(
-            cores.iter().map(|c| c.package).collect::<Vec<_>>(),
-            [0, 0, 0, 0, 1, 1, 1, 1]
-        );
+        assert_eq!(cores.iter().map(|c| c.core).collect::<Vec<_>>(), (0..8).collect::<Vec<_>>());
+        assert_eq!(cores.iter().map(|c| c.package).collect::<Vec<_>>(), [0, 0, 0, 0, 1, 1, 1, 1]);
         assert_eq!(cores[5].pus, [10, 11]);
         assert_eq!(topology.allowed_pus().len(), 16);
     }

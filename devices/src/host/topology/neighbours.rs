@@ -29,11 +29,7 @@ impl HostPlace {
         let group = before / granted;
         let is_in_turn = self.index / sharers != group && self.index % groups == group;
         Self {
-            index: if is_in_turn {
-                self.index / groups
-            } else {
-                self.index % sharers
-            },
+            index: if is_in_turn { self.index / groups } else { self.index % sharers },
             count: sharers,
         }
     }

@@ -59,10 +59,7 @@ mod tests {
     #[test]
     fn a_quota_is_one_line_that_says_what_follows() {
         let line = quota_notice(2.5, 8).unwrap();
-        assert!(
-            line.contains("2.50 cores on 8") && line.contains("2 cores will"),
-            "{line}"
-        );
+        assert!(line.contains("2.50 cores on 8") && line.contains("2 cores will"), "{line}");
         assert!(quota_notice(0.3, 8).unwrap().contains("1 core will"));
         assert_eq!(quota_notice(8.0, 8), None);
         assert!(!line.contains('\n'));
@@ -71,14 +68,8 @@ mod tests {
     #[test]
     fn an_unreadable_sys_is_one_line() {
         let line = unreadable_sys(make_tree(&[]).path()).unwrap();
-        assert!(
-            line.contains("/sys/devices/system/cpu") && !line.contains('\n'),
-            "{line}"
-        );
-        assert_eq!(
-            unreadable_sys(make_tree(&[(&format!("{SYS}/online"), "0\n")]).path()),
-            None
-        );
+        assert!(line.contains("/sys/devices/system/cpu") && !line.contains('\n'), "{line}");
+        assert_eq!(unreadable_sys(make_tree(&[(&format!("{SYS}/online"), "0\n")]).path()), None);
     }
 
     #[test]

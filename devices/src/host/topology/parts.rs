@@ -171,16 +171,10 @@ mod tests {
         let description =
             "pack:2 [numa(memory=1048576)] l3:1(size=4096) l2:2(size=1024) core:1 pu:2";
         let tree = Topology::from_synthetic(description).unwrap().tree();
-        assert_eq!(
-            (tree.kind, tree.cores.as_slice()),
-            (PartKind::Host, &[0, 1, 2, 3][..])
-        );
+        assert_eq!((tree.kind, tree.cores.as_slice()), (PartKind::Host, &[0, 1, 2, 3][..]));
         let package = &tree.parts[1];
         assert_eq!((package.kind, package.index), (PartKind::Package, 1));
-        let memory = MemoryInfo {
-            numa: 1,
-            memory_bytes: 1 << 20,
-        };
+        let memory = MemoryInfo { numa: 1, memory_bytes: 1 << 20 };
         assert_eq!(package.memory, [memory]);
         let l3 = &package.parts[0];
         let caches = [l3.kind, l3.parts[1].kind];
@@ -190,10 +184,7 @@ mod tests {
             expected.map(|(level, size_bytes)| PartKind::Cache { level, size_bytes })
         );
         let core = &l3.parts[1].parts[0];
-        assert_eq!(
-            (core.kind, core.cores.as_slice()),
-            (PartKind::Core, &[3][..])
-        );
+        assert_eq!((core.kind, core.cores.as_slice()), (PartKind::Core, &[3][..]));
     }
 
     #[test]

@@ -36,12 +36,7 @@ pub struct BusId {
 
 impl fmt::Display for BusId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            domain,
-            bus,
-            device,
-            function,
-        } = self;
+        let Self { domain, bus, device, function } = self;
         f.pad(&format!("{domain:04x}:{bus:02x}:{device:02x}.{function:x}"))
     }
 }
@@ -162,11 +157,7 @@ impl GpuInfo {
         let others: Vec<Self> = pci
             .iter()
             .filter(|gpu| !driven.iter().any(|d| d.bus_id == gpu.bus_id))
-            .map(|gpu| Self {
-                bus_id: gpu.bus_id,
-                pci: Some(gpu.clone()),
-                driver: None,
-            })
+            .map(|gpu| Self { bus_id: gpu.bus_id, pci: Some(gpu.clone()), driver: None })
             .collect();
         driven.into_iter().chain(others).collect()
     }
@@ -182,10 +173,7 @@ impl GpuInfo {
 
     /// Returns its memory in bytes, if the driver or hwloc tells.
     pub fn memory_bytes(&self) -> Option<u64> {
-        self.driver
-            .as_ref()
-            .map(|gpu| gpu.memory_bytes)
-            .or_else(|| self.pci.as_ref()?.memory_bytes)
+        self.driver.as_ref().map(|gpu| gpu.memory_bytes).or_else(|| self.pci.as_ref()?.memory_bytes)
     }
 
     /// Returns `true` if CUDA drives it, or could with its driver: such a GPU gets a host core.
@@ -226,9 +214,7 @@ impl Topology {
     fn core_distances(&self, device: &TopologyObject) -> Distances {
         let (cores, mut found) = (self.cores(), Distances::new());
         let near = device.first_non_io_ancestor();
-        let parts = near
-            .into_iter()
-            .chain(near.into_iter().flat_map(TopologyObject::ancestors));
+        let parts = near.into_iter().chain(near.into_iter().flat_map(TopologyObject::ancestors));
         let mut distance = 0;
         for part in parts {
             let Some(set) = part.cpuset() else { continue };
@@ -249,9 +235,7 @@ impl Topology {
         let bus_id = pci_address(object)?;
         let distances = self.core_distances(object).into_iter();
         let speed = f64::from(pci.link_speed());
-        let link = self
-            .is_this_system()
-            .then(|| PciLink::read_from(Path::new("/"), &bus_id));
+        let link = self.is_this_system().then(|| PciLink::read_from(Path::new("/"), &bus_id));
         Some(PciGpu {
             bus_id,
             vendor_id: pci.vendor_id(),
@@ -262,10 +246,7 @@ impl Topology {
             link: link.flatten(),
             memory_bytes: object.io_children().find_map(memory_bytes),
             numa: bus_numa(object),
-            near_cores: distances
-                .filter(|(_, d)| *d == 0)
-                .map(|(core, _)| core)
-                .collect(),
+            near_cores: distances.filter(|(_, d)| *d == 0).map(|(core, _)| core).collect(),
         })
     }
 }
@@ -315,18 +296,14 @@ fn bus_numa(device: &TopologyObject) -> Option<u32> {
 
 /// Returns the memory of a GPU in bytes, which hwloc's object for the driver's device may hold.
 fn memory_bytes(os_device: &TopologyObject) -> Option<u64> {
-    let kib: u64 = [
-        "CUDAGlobalMemorySize",
-        "OpenCLGlobalMemorySize",
-        "RSMIVRAMSize",
-    ]
-    .iter()
-    .find_map(|key| os_device.info(key))?
-    .to_str()
-    .ok()?
-    .trim()
-    .parse()
-    .ok()?;
+    let kib: u64 = ["CUDAGlobalMemorySize", "OpenCLGlobalMemorySize", "RSMIVRAMSize"]
+        .iter()
+        .find_map(|key| os_device.info(key))?
+        .to_str()
+        .ok()?
+        .trim()
+        .parse()
+        .ok()?;
     kib.checked_mul(1024)
 }
 
@@ -344,14 +321,7 @@ mod tests {
             let bus_id: BusId = text.parse().unwrap();
             assert_eq!(bus_id.to_string(), written);
         }
-        for text in [
-            "",
-            "3b",
-            "3b:00",
-            "0:3b:00:0.0",
-            "0000:3b:zz.0",
-            "0000:1ff:00.0",
-        ] {
+        for text in ["", "3b", "3b:00", "0:3b:00:0.0", "0000:3b:zz.0", "0000:1ff:00.0"] {
             let error = text.parse::<BusId>().unwrap_err().to_string();
             assert!(error.contains(text), "{error}");
         }

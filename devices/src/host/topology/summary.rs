@@ -77,11 +77,8 @@ impl Topology {
 
     /// Describes the class of this host's processors: their models, or their caches if the system does not tell a model.
     pub fn describe_class(&self) -> String {
-        let mut models: Vec<String> = self
-            .packages()
-            .into_iter()
-            .filter_map(|package| package.model)
-            .collect();
+        let mut models: Vec<String> =
+            self.packages().into_iter().filter_map(|package| package.model).collect();
         models.dedup();
         if models.is_empty() {
             let caches = self.caches();
@@ -132,11 +129,7 @@ impl Topology {
         }
         counts
             .into_iter()
-            .map(|((level, size_bytes), count)| CacheInfo {
-                level,
-                size_bytes,
-                count,
-            })
+            .map(|((level, size_bytes), count)| CacheInfo { level, size_bytes, count })
             .collect()
     }
 }
@@ -180,17 +173,11 @@ mod tests {
         let summary = Topology::from_synthetic(description).unwrap().summary();
         assert!(!summary.this_system);
         assert_eq!(summary.memory_total_bytes, 2 * 1_048_576);
-        assert_eq!(
-            summary.packages.iter().map(|p| p.cores).collect::<Vec<_>>(),
-            [2, 2]
-        );
+        assert_eq!(summary.packages.iter().map(|p| p.cores).collect::<Vec<_>>(), [2, 2]);
         assert_eq!(summary.numa_nodes[1].pus, [4, 5, 6, 7]);
         let caches = [(2, 1024, 4), (3, 4096, 2)];
-        let caches = caches.map(|(level, size_bytes, count)| CacheInfo {
-            level,
-            size_bytes,
-            count,
-        });
+        let caches =
+            caches.map(|(level, size_bytes, count)| CacheInfo { level, size_bytes, count });
         assert_eq!(summary.caches, caches);
         assert_eq!(summary.cores.len(), 4);
     }

@@ -101,11 +101,7 @@ impl Planner {
             },
             layout,
         };
-        Ok(Models {
-            balance,
-            rates,
-            of_all_c: Some(whole.clone()),
-        })
+        Ok(Models { balance, rates, of_all_c: Some(whole.clone()) })
     }
 
     /// Balances fewer nodes if that is predicted to be faster. Else the ways to divide are to be compared.
@@ -129,15 +125,8 @@ impl Planner {
             Some(whole) if self.has_room(self.divide_k(whole))? => Some(whole.clone()),
             _ => None,
         };
-        let models = Models {
-            balance,
-            rates,
-            of_all_c,
-        };
-        Ok(PlanPhase::Compare {
-            models: Box::new(models),
-            left_out: left_out.cloned(),
-        })
+        let models = Models { balance, rates, of_all_c };
+        Ok(PlanPhase::Compare { models: Box::new(models), left_out: left_out.cloned() })
     }
 
     /// Finds the nodes that cost more than they help, by links that are measured more precisely before any node is left

@@ -81,16 +81,9 @@ enum PlanPhase {
     /// Step 1.
     ConsiderK,
     /// Steps 2 and 3: some nodes are balanced; `left_out` says why not all are.
-    Balance {
-        nodes: Vec<usize>,
-        machine: Box<Inpa>,
-        left_out: Option<LeftOut>,
-    },
+    Balance { nodes: Vec<usize>, machine: Box<Inpa>, left_out: Option<LeftOut> },
     /// Step 4.
-    Compare {
-        models: Box<Models>,
-        left_out: Option<LeftOut>,
-    },
+    Compare { models: Box<Models>, left_out: Option<LeftOut> },
 }
 
 /// The reason why a phase stops.
@@ -232,11 +225,7 @@ impl Planner {
                 self.consider_k()?;
                 Ok(self.balance((0..self.cluster.nodes).collect(), None))
             }
-            PlanPhase::Balance {
-                nodes,
-                machine,
-                left_out,
-            } => match machine.step() {
+            PlanPhase::Balance { nodes, machine, left_out } => match machine.step() {
                 BalanceStep::Measure(extents) => Err(PlanPause::Ask(PlanRequest::Times {
                     extents: self.place_parts(nodes, &extents),
                     along_k: false,
@@ -248,13 +237,8 @@ impl Planner {
             },
             PlanPhase::Compare { models, left_out } => {
                 let decision = self.compare_ways(models)?;
-                let left_out = left_out
-                    .clone()
-                    .filter(|_| decision.division.shares().is_none());
-                Err(PlanPause::end(Decision {
-                    left_out,
-                    ..decision
-                }))
+                let left_out = left_out.clone().filter(|_| decision.division.shares().is_none());
+                Err(PlanPause::end(Decision { left_out, ..decision }))
             }
         }
     }
@@ -263,11 +247,7 @@ impl Planner {
     fn balance(&self, nodes: Vec<usize>, left_out: Option<LeftOut>) -> PlanPhase {
         let (rows, cols) = self.problem.c_blocks();
         let machine = Inpa::new(self.config, nodes.len(), rows, cols);
-        PlanPhase::Balance {
-            nodes,
-            machine: Box::new(machine),
-            left_out,
-        }
+        PlanPhase::Balance { nodes, machine: Box::new(machine), left_out }
     }
 
     /// Returns the parts of all nodes; those that are not balanced have none.

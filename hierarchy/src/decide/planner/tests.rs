@@ -41,10 +41,7 @@ impl Case {
     }
 
     fn with_split(self, split: Split) -> Self {
-        Self {
-            problem: self.problem.with_split(split),
-            ..self
-        }
+        Self { problem: self.problem.with_split(split), ..self }
     }
 
     fn with_strategy(mut self, strategy: Strategy) -> Self {
@@ -73,10 +70,7 @@ impl MadeUp {
         Self {
             speeds: speeds.to_vec(),
             byte_s: vec![0.0; speeds.len()],
-            links: Links {
-                latency_s: 0.0,
-                bytes_per_s,
-            },
+            links: Links { latency_s: 0.0, bytes_per_s },
             has_room: |_| true,
             asked: Vec::new(),
         }
@@ -89,13 +83,10 @@ impl MadeUp {
             PlanRequest::Room(division) => PlanAnswer::Room((self.has_room)(division)),
             PlanRequest::Times { extents, .. } => {
                 let times =
-                    extents
-                        .iter()
-                        .zip(&self.speeds)
-                        .map(|(extent, speed)| match extent.area() {
-                            0 => Sample::default(),
-                            area => Sample::measured(area, area as f64 / speed, 3, 0.0),
-                        });
+                    extents.iter().zip(&self.speeds).map(|(extent, speed)| match extent.area() {
+                        0 => Sample::default(),
+                        area => Sample::measured(area, area as f64 / speed, 3, 0.0),
+                    });
                 PlanAnswer::Times(times.collect())
             }
         }
@@ -156,40 +147,23 @@ fn a_long_k_is_divided_if_much_less_travels_and_there_is_room() {
     assert_eq!(list_ways(&decision.candidates)[0], Way::K);
     assert_eq!(decision.balance.unwrap().why, EndReason::Predicted);
     // An even share fits, and the larger one does not: k is no candidate.
-    cluster.has_room = |division| {
-        division
-            .shares()
-            .is_none_or(|shares| shares[0] == shares[1])
-    };
+    cluster.has_room = |division| division.shares().is_none_or(|shares| shares[0] == shares[1]);
     let decision = cluster.decide(long);
     assert_eq!(decision.division.shares(), None);
-    assert!(
-        !list_ways(&decision.candidates).contains(&Way::K),
-        "{decision:?}"
-    );
+    assert!(!list_ways(&decision.candidates).contains(&Way::K), "{decision:?}");
     // Not even that fits: nothing is measured for it.
-    let mut short = MadeUp {
-        has_room: |_| false,
-        ..MadeUp::new(&[1e7, 3e7], 1e8)
-    };
+    let mut short = MadeUp { has_room: |_| false, ..MadeUp::new(&[1e7, 3e7], 1e8) };
     short.decide(long);
     assert!(!short.measures_all_of_c());
     let decision = MadeUp::new(&[1e7, 3e7], 1e8).decide(long.with_split(Split::C));
-    assert_eq!(
-        (decision.division.shares(), decision.candidates),
-        (None, Vec::new())
-    );
+    assert_eq!((decision.division.shares(), decision.candidates), (None, Vec::new()));
 }
 
 /// Returns `true` if k is divided over such links between hosts, which hide little.
 fn divides_k(strategy: Strategy, bytes_per_s: f64) -> bool {
     let mut case = small(4, 1 << 16).with_strategy(strategy);
     case.cluster.hidden = 0.1;
-    MadeUp::new(&[1e6; 4], bytes_per_s)
-        .decide(case)
-        .division
-        .shares()
-        .is_some()
+    MadeUp::new(&[1e6; 4], bytes_per_s).decide(case).division.shares().is_some()
 }
 
 #[test]
@@ -199,10 +173,7 @@ fn between_hosts_a_run_that_learns_divides_k_only_if_that_is_much_faster() {
         .map(|links| [Strategy::Fpm, Strategy::Adaptive].map(|of| divides_k(of, links)))
         .collect();
     assert_eq!(found[0], [true; 2], "{found:?}");
-    assert!(
-        found.contains(&[true, false]) && !found.contains(&[false, true]),
-        "{found:?}"
-    );
+    assert!(found.contains(&[true, false]) && !found.contains(&[false, true]), "{found:?}");
 }
 
 #[test]
@@ -289,36 +260,21 @@ fn another_layout_than_the_balanced_one_needs_room() {
         },
     };
     let rates = planner.node_rates(&balance.layout, &balance.outcome.times_s);
-    let models = Models {
-        balance,
-        rates,
-        of_all_c: None,
-    };
-    let links = Some(Links {
-        latency_s: 1e-6,
-        bytes_per_s: 1e4,
-    });
+    let models = Models { balance, rates, of_all_c: None };
+    let links = Some(Links { latency_s: 1e-6, bytes_per_s: 1e4 });
     let free = planner.decide(&models, links, true).unwrap();
     assert_eq!((free.division.way(), free.candidates.len()), (Way::M, 3));
     assert_eq!(free, planner.decide(&models, links, true).unwrap());
     let bound = planner.decide(&models, links, false).unwrap();
-    assert_eq!(
-        (bound.division.layout(), bound.candidates.len()),
-        (&models.balance.layout, 0)
-    );
+    assert_eq!((bound.division.layout(), bound.candidates.len()), (&models.balance.layout, 0));
     assert_eq!(planner.decide(&models, None, false).unwrap(), bound);
 }
 
 #[test]
 fn ten_thousand_nodes_are_planned_the_same_twice() {
-    let speeds: Vec<f64> = (0..10_000)
-        .map(|node| 1e6 * (1 + node % 7) as f64)
-        .collect();
+    let speeds: Vec<f64> = (0..10_000).map(|node| 1e6 * (1 + node % 7) as f64).collect();
     let case = Case {
-        problem: Problem::new(4000, 4000, 4000, 2)
-            .unwrap()
-            .with_panel(8)
-            .unwrap(),
+        problem: Problem::new(4000, 4000, 4000, 2).unwrap().with_panel(8).unwrap(),
         ..small(10_000, 4000)
     };
     let decisions = [0, 1].map(|_| MadeUp::new(&speeds, 1e15).decide(case));
@@ -334,16 +290,11 @@ fn ten_thousand_nodes_are_planned_the_same_twice() {
 #[test]
 fn answers_that_were_not_asked_for_are_refused() {
     let mut planner = small(2, 64).planner();
-    assert_eq!(
-        planner.step(),
-        BalanceStep::Measure(PlanRequest::MessageCosts)
-    );
+    assert_eq!(planner.step(), BalanceStep::Measure(PlanRequest::MessageCosts));
     for wrong in [PlanAnswer::Room(true), PlanAnswer::MessageCosts(vec![0.0])] {
         assert!(planner.observe(wrong).is_err());
     }
-    planner
-        .observe(PlanAnswer::MessageCosts(vec![0.0; 2]))
-        .unwrap();
+    planner.observe(PlanAnswer::MessageCosts(vec![0.0; 2])).unwrap();
     let mut done = small(1, 64).with_strategy(Strategy::Homogeneous).planner();
     assert!(matches!(done.step(), BalanceStep::Done(_)));
     let refused = done.observe(PlanAnswer::Room(true)).unwrap_err();

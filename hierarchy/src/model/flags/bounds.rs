@@ -60,9 +60,8 @@ pub(super) fn least_between(d: f64, left: Option<&Mean>, right: &Mean) -> SpeedB
 
 /// Returns the greatest speed at `d` that concavity allows to the right of `left`.
 pub(super) fn most_from_left(d: f64, left: &Mean, next: Option<&Mean>) -> SpeedBound {
-    let (next_d, next_speed, next_uncertainty) = next.map_or((0.0, 0.0, 0.0), |next| {
-        (next.knot.d, next.knot.speed, next.uncertainty())
-    });
+    let (next_d, next_speed, next_uncertainty) =
+        next.map_or((0.0, 0.0, 0.0), |next| (next.knot.d, next.knot.speed, next.uncertainty()));
     let reach = (d - left.knot.d) / (left.knot.d - next_d);
     let rise = (left.knot.speed - next_speed).max(0.0);
     SpeedBound {

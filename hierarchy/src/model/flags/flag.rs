@@ -67,22 +67,13 @@ pub enum Reason {
 
 impl fmt::Display for Flag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            d,
-            speed,
-            allowed,
-            tolerance,
-            reason,
-        } = self;
+        let Self { d, speed, allowed, tolerance, reason } = self;
         let allows = match reason {
             Reason::TooSlow => "its neighbours allow no less than",
             Reason::TooFast => "its neighbours allow no more than",
             Reason::OutOfShape => "the fit of the other sizes says",
         };
-        write!(
-            f,
-            "d = {d}: {speed:.4e} units/s, but {allows} {allowed:.4e} ± {tolerance:.1e}"
-        )
+        write!(f, "d = {d}: {speed:.4e} units/s, but {allows} {allowed:.4e} ± {tolerance:.1e}")
     }
 }
 
@@ -99,13 +90,8 @@ mod tests {
 
     #[test]
     fn a_flag_reads_as_a_sentence() {
-        let flag = Flag {
-            d: 300,
-            speed: 33.0,
-            allowed: 100.0,
-            tolerance: 7.0,
-            reason: Reason::TooSlow,
-        };
+        let flag =
+            Flag { d: 300, speed: 33.0, allowed: 100.0, tolerance: 7.0, reason: Reason::TooSlow };
         assert_eq!(
             flag.to_string(),
             "d = 300: 3.3000e1 units/s, but its neighbours allow no less than 1.0000e2 ± 7.0e0"

@@ -32,12 +32,7 @@ pub(super) fn find_contradictions(means: &[Mean]) -> Vec<Flag> {
     let found = flag_out_of_shape(means, &flags);
     flags.extend(found);
     // A bound below 0 helps to find the outlier, but is of no use to a reader.
-    (flags.into_values())
-        .map(|flag| Flag {
-            allowed: flag.allowed.max(0.0),
-            ..flag
-        })
-        .collect()
+    (flags.into_values()).map(|flag| Flag { allowed: flag.allowed.max(0.0), ..flag }).collect()
 }
 
 /// Returns the indices of the sizes without `flags` that are off their shape-restricted fit, with their flags.
@@ -74,17 +69,11 @@ mod tests {
             .iter()
             .enumerate()
             .map(|(i, &speed)| Mean {
-                knot: Knot {
-                    d: 100.0 * (i + 1) as f64,
-                    speed,
-                },
+                knot: Knot { d: 100.0 * (i + 1) as f64, speed },
                 ci: ci * speed,
             })
             .collect();
-        find_contradictions(&means)
-            .iter()
-            .map(|flag| (flag.d, flag.reason))
-            .collect()
+        find_contradictions(&means).iter().map(|flag| (flag.d, flag.reason)).collect()
     }
 
     #[test]
@@ -126,14 +115,7 @@ mod tests {
         let mut speeds = [100.0; 12];
         (speeds[2], speeds[3], speeds[8]) = (40.0, 35.0, 250.0);
         let flags = flagged(&speeds, 0.0);
-        assert_eq!(
-            flags,
-            [
-                (300, Reason::TooSlow),
-                (400, Reason::TooSlow),
-                (900, Reason::TooFast)
-            ]
-        );
+        assert_eq!(flags, [(300, Reason::TooSlow), (400, Reason::TooSlow), (900, Reason::TooFast)]);
     }
 
     #[test]
@@ -144,16 +126,10 @@ mod tests {
 
     #[test]
     fn a_wide_valley_is_out_of_shape() {
-        let speeds = [
-            100.0, 97.0, 94.0, 91.0, 88.0, 85.0, 88.0, 91.0, 94.0, 97.0, 100.0, 103.0,
-        ];
+        let speeds = [100.0, 97.0, 94.0, 91.0, 88.0, 85.0, 88.0, 91.0, 94.0, 97.0, 100.0, 103.0];
         let flags = flagged(&speeds, 0.0);
         assert!(!flags.is_empty());
-        assert!(
-            flags
-                .iter()
-                .all(|&(_, reason)| reason == Reason::OutOfShape)
-        );
+        assert!(flags.iter().all(|&(_, reason)| reason == Reason::OutOfShape));
         assert!(flags.iter().any(|&(d, _)| d == 600));
     }
 }

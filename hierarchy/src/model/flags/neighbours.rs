@@ -21,13 +21,7 @@ pub(super) fn flag_neighbours(means: &[Mean]) -> Vec<(usize, Flag)> {
         chain.suspect_runs(i, 0, &mut suspects);
     }
     let mut found = Vec::new();
-    while let Some(Suspect {
-        first,
-        length,
-        version,
-        ..
-    }) = suspects.pop()
-    {
+    while let Some(Suspect { first, length, version, .. }) = suspects.pop() {
         if version != versions[first] {
             continue;
         }
@@ -152,9 +146,8 @@ impl<'a> Chain<'a> {
 
     /// Returns the sizes from `first` to `last` and `reach` sizes on either side of them, ascending.
     fn neighbourhood(&self, first: usize, last: usize, reach: usize) -> Vec<usize> {
-        let mut near: Vec<usize> = follow_links(&self.left, self.left_of(first))
-            .take(reach)
-            .collect();
+        let mut near: Vec<usize> =
+            follow_links(&self.left, self.left_of(first)).take(reach).collect();
         near.reverse();
         let inside = follow_links(&self.right, Some(first));
         near.extend(inside.take_while(|&i| i <= last));
@@ -184,14 +177,10 @@ impl<'a> Chain<'a> {
         let most = left.map(|left| most_from_left(d, left, next_left));
         let most_too =
             (right.zip(next_right)).and_then(|(right, next)| most_from_right(d, right, next));
-        [
-            (least, Reason::TooSlow),
-            (most, Reason::TooFast),
-            (most_too, Reason::TooFast),
-        ]
-        .into_iter()
-        .filter_map(|(bound, reason)| mean.check_bound(bound?, reason))
-        .max_by(|a, b| a.excess().total_cmp(&b.excess()))
+        [(least, Reason::TooSlow), (most, Reason::TooFast), (most_too, Reason::TooFast)]
+            .into_iter()
+            .filter_map(|(bound, reason)| mean.check_bound(bound?, reason))
+            .max_by(|a, b| a.excess().total_cmp(&b.excess()))
     }
 
     /// Adds the suspect runs that begin at `first`.
@@ -256,11 +245,7 @@ impl<'a> Chain<'a> {
 
     /// Returns the sum of the excesses of `sizes` over their bounds.
     fn sum_excess(&self, sizes: &[usize]) -> f64 {
-        sizes
-            .iter()
-            .filter_map(|&i| self.contradiction_at(i))
-            .map(|flag| flag.excess())
-            .sum()
+        sizes.iter().filter_map(|&i| self.contradiction_at(i)).map(|flag| flag.excess()).sum()
     }
 }
 

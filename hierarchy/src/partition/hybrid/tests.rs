@@ -72,10 +72,7 @@ fn powells_method_says_when_there_is_no_root() {
     };
     let root = solve(&none, &[2.0, 0.0], ITERATIONS);
     assert_ne!(root.why, Stop::Converged);
-    assert!(
-        (root.residual - 1.0).abs() < 1e-6 && (root.x[1] - 3.0).abs() < 1e-3,
-        "{root:?}"
-    );
+    assert!((root.residual - 1.0).abs() < 1e-6 && (root.x[1] - 3.0).abs() < 1e-3, "{root:?}");
     assert_eq!(solve(&none, &[2.0, 0.0], 1).why, Stop::IterationLimit);
 }
 

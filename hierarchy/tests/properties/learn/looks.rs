@@ -17,10 +17,7 @@ fn alike_parts_are_looked_at_once() {
     let Request::Steps { units, .. } = learner.request_next(place_free).unwrap() else {
         panic!("steps")
     };
-    assert!(
-        units.iter().all(|d| d.abs_diff(SHARE) < SHARE / 50),
-        "{units:?}"
-    );
+    assert!(units.iter().all(|d| d.abs_diff(SHARE) < SHARE / 50), "{units:?}");
 }
 
 /// Looks at two parts without a fall ahead, of which the second is a fourth as fast, and which took `late_s` longer in
@@ -39,13 +36,8 @@ fn look_at_safe_parts(late_s: [f64; 2], likely: [Option<f64>; 2]) -> (Vec<[f64; 
         match learner.request_next(place_free).unwrap() {
             Request::Measure(units) => {
                 let late_s = if looks.is_empty() { late_s } else { [0.0; 2] };
-                let times_s = [
-                    units[0] as f64 + late_s[0],
-                    4.0 * units[1] as f64 + late_s[1],
-                ];
-                learner
-                    .observe(&observe_once(true, &units, &times_s))
-                    .unwrap();
+                let times_s = [units[0] as f64 + late_s[0], 4.0 * units[1] as f64 + late_s[1]];
+                learner.observe(&observe_once(true, &units, &times_s)).unwrap();
                 looks.push(times_s);
             }
             Request::Steps { units, .. } => return (looks, units),
@@ -59,10 +51,7 @@ fn parts_without_a_fall_ahead_are_looked_at_twice_and_trusted() {
     let (looks, first) = look_at_safe_parts([0.0; 2], [None; 2]);
     assert_eq!(looks.len(), 2, "{looks:?}");
     assert!((looks[1][0] / looks[1][1] - 1.0).abs() < 0.1, "{looks:?}");
-    assert!(
-        (first[0] as f64 / first[1] as f64 - 4.0).abs() < 0.2,
-        "{first:?}"
-    );
+    assert!((first[0] as f64 / first[1] as f64 - 4.0).abs() < 0.2, "{first:?}");
 }
 
 #[test]
@@ -93,19 +82,12 @@ fn a_look_at_likely_parts_is_the_only_one_if_it_is_balanced() {
 #[test]
 fn a_first_look_at_likely_parts_is_a_small_part_of_a_short_run() {
     for (steps, most) in [(2, 0.011), (100, 0.063)] {
-        let part = AdaptivePart {
-            safe: 2 * SHARE,
-            likely_speed: Some(1.0),
-            ..AdaptivePart::default()
-        };
+        let part =
+            AdaptivePart { safe: 2 * SHARE, likely_speed: Some(1.0), ..AdaptivePart::default() };
         let parts = vec![part; 2];
         let mut learner = Adaptive::new(Tuning::default(), 2 * SHARE, steps, parts).unwrap();
-        let looked_at = learner
-            .request_measurement()
-            .unwrap()
-            .expect("a look")
-            .iter()
-            .sum::<u64>() as f64
+        let looked_at = learner.request_measurement().unwrap().expect("a look").iter().sum::<u64>()
+            as f64
             / (2 * SHARE) as f64;
         assert!((0.9 * most..most).contains(&looked_at), "{looked_at}");
     }
@@ -119,14 +101,9 @@ fn the_second_look_takes_slow_parts_at_most_twice_as_long_as_the_fastest() {
     let mut looks = Vec::new();
     for _ in 0..2 {
         let units = learner.request_measurement().unwrap().expect("a look");
-        let times_s: Vec<f64> = units
-            .iter()
-            .zip(speeds)
-            .map(|(&d, speed)| d as f64 / speed)
-            .collect();
-        learner
-            .observe(&observe_once(true, &units, &times_s))
-            .unwrap();
+        let times_s: Vec<f64> =
+            units.iter().zip(speeds).map(|(&d, speed)| d as f64 / speed).collect();
+        learner.observe(&observe_once(true, &units, &times_s)).unwrap();
         looks.push((units, times_s));
     }
     let (units, times_s) = &looks[1];
@@ -139,10 +116,7 @@ fn the_second_look_takes_slow_parts_at_most_twice_as_long_as_the_fastest() {
 /// more than an even share, and the units of that.
 fn look_until_growth(safe: u64) -> (Adaptive, Vec<u64>) {
     let speeds = [6.5, 1.0, 1.0];
-    let part = AdaptivePart {
-        safe,
-        ..AdaptivePart::default()
-    };
+    let part = AdaptivePart { safe, ..AdaptivePart::default() };
     let parts = vec![part; speeds.len()];
     let mut learner = Adaptive::new(Tuning::default(), 3 * SHARE, 100, parts).unwrap();
     loop {
@@ -150,12 +124,9 @@ fn look_until_growth(safe: u64) -> (Adaptive, Vec<u64>) {
         if units[0] > SHARE {
             return (learner, units);
         }
-        let times_s: Vec<f64> = (units.iter().zip(speeds))
-            .map(|(&d, speed)| d as f64 / speed)
-            .collect();
-        learner
-            .observe(&observe_once(true, &units, &times_s))
-            .unwrap();
+        let times_s: Vec<f64> =
+            (units.iter().zip(speeds)).map(|(&d, speed)| d as f64 / speed).collect();
+        learner.observe(&observe_once(true, &units, &times_s)).unwrap();
     }
 }
 
@@ -206,17 +177,12 @@ fn count_looks(disturbed: usize, factor: f64) -> usize {
     let mut learner = Adaptive::new(config, 4 * SHARE, 30, parts.to_vec()).unwrap();
     let mut looks = 0;
     while let Some(units) = learner.request_measurement().unwrap() {
-        let mut times_s: Vec<f64> = units
-            .iter()
-            .zip(speeds)
-            .map(|(&d, speed)| d as f64 / speed)
-            .collect();
+        let mut times_s: Vec<f64> =
+            units.iter().zip(speeds).map(|(&d, speed)| d as f64 / speed).collect();
         if looks == 0 {
             times_s[disturbed] *= factor;
         }
-        learner
-            .observe(&observe_once(true, &units, &times_s))
-            .unwrap();
+        learner.observe(&observe_once(true, &units, &times_s)).unwrap();
         looks += 1;
     }
     looks
@@ -225,10 +191,6 @@ fn count_looks(disturbed: usize, factor: f64) -> usize {
 #[test]
 fn a_part_that_seems_slow_is_looked_at_again_if_that_may_save_more_than_it_costs() {
     for (disturbed, factor, looks) in [(0, 1.2, 1), (0, 1.35, 2), (3, 1.35, 1), (3, 4.0, 1)] {
-        assert_eq!(
-            count_looks(disturbed, factor),
-            looks,
-            "{disturbed} {factor}"
-        );
+        assert_eq!(count_looks(disturbed, factor), looks, "{disturbed} {factor}");
     }
 }

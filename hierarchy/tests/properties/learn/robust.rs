@@ -72,9 +72,9 @@ fn steps_of_slightly_other_units_than_asked_for_are_learnt_from() {
             .unwrap()
         {
             Request::Done => break,
-            Request::Measure(units) => simulation
-                .measure_once(&mut learner, move_few(&units, 2))
-                .unwrap(),
+            Request::Measure(units) => {
+                simulation.measure_once(&mut learner, move_few(&units, 2)).unwrap()
+            }
             Request::Steps { units, count } => {
                 let rounded = round_to_blocks(&units);
                 for step in 0..count {
@@ -86,11 +86,7 @@ fn steps_of_slightly_other_units_than_asked_for_are_learnt_from() {
     }
     let last = simulation.steps_s.last().unwrap() / simulation.ideal_s(0);
     assert!(last < 1.03, "{last} {:?}", learner.changes());
-    assert!(
-        simulation.over_ideal() < 1.06,
-        "{}",
-        simulation.over_ideal()
-    );
+    assert!(simulation.over_ideal() < 1.06, "{}", simulation.over_ideal());
     assert!(learner.drifts().is_empty(), "{:?}", learner.drifts());
 }
 
@@ -101,10 +97,7 @@ fn steps_that_are_not_seen_count_and_harm_nothing() {
     let mut learner = start(&simulation);
     let mut skipped = 0;
     loop {
-        match learner
-            .request_next(|units| simulation.place(units))
-            .unwrap()
-        {
+        match learner.request_next(|units| simulation.place(units)).unwrap() {
             Request::Done => break,
             Request::Measure(units) => simulation.measure_once(&mut learner, units).unwrap(),
             Request::Steps { units, count } => {
@@ -112,9 +105,7 @@ fn steps_that_are_not_seen_count_and_harm_nothing() {
                 let unseen = count / 2;
                 learner.skip_steps(unseen);
                 skipped += unseen;
-                simulation
-                    .step(&mut learner, units, count - unseen)
-                    .unwrap();
+                simulation.step(&mut learner, units, count - unseen).unwrap();
             }
         }
     }
@@ -132,10 +123,7 @@ fn run_slowed_twice(at: u64, gap: u64, seed: u64) -> f64 {
     (simulation.noise, simulation.parts[1].slow_from) = (0.05, 0);
     let mut learner = start(&simulation);
     loop {
-        match learner
-            .request_next(|units| simulation.place(units))
-            .unwrap()
-        {
+        match learner.request_next(|units| simulation.place(units)).unwrap() {
             Request::Done => break,
             Request::Measure(units) => simulation.measure_once(&mut learner, units).unwrap(),
             Request::Steps { units, count } => {
@@ -177,11 +165,7 @@ fn run_disturbed(disturbed: f64, seed: u64) -> (f64, usize) {
     let mut simulation = Simulation::new(parts, 300, seed);
     simulation.disturbed = disturbed;
     let learner = learn(&mut simulation);
-    assert!(
-        learner.drifts().is_empty(),
-        "{disturbed} {seed}: {:?}",
-        learner.drifts()
-    );
+    assert!(learner.drifts().is_empty(), "{disturbed} {seed}: {:?}", learner.drifts());
     (simulation.over_ideal(), learner.changes().len())
 }
 

@@ -47,11 +47,7 @@ impl SimulatedPart {
         }
         let d = d as f64;
         let beyond = self.steeper * (d - self.capacity).max(0.0);
-        let slower = if step >= self.slow_from {
-            self.slower
-        } else {
-            1.0
-        };
+        let slower = if step >= self.slow_from { self.slower } else { 1.0 };
         slower * (self.fixed_s + (d + beyond) / self.speed)
     }
 
@@ -59,20 +55,14 @@ impl SimulatedPart {
         let (mut low, mut high) = (0_u64, 1_u64 << 40);
         while low < high {
             let middle = (low + high).div_ceil(2);
-            if self.time_s(middle, step) <= t_s {
-                low = middle
-            } else {
-                high = middle - 1
-            }
+            if self.time_s(middle, step) <= t_s { low = middle } else { high = middle - 1 }
         }
         low as f64
     }
 }
 
 pub fn draw_unlike(n: usize, random: &mut SplitMix) -> Vec<SimulatedPart> {
-    (0..n)
-        .map(|_| SimulatedPart::constant(random.log_uniform(0.4, 3.2)))
-        .collect()
+    (0..n).map(|_| SimulatedPart::constant(random.log_uniform(0.4, 3.2))).collect()
 }
 
 /// A run on made-up parts, and its bill.
@@ -118,29 +108,16 @@ impl Simulation {
         let (mut low, mut high) = (0.0, 1e3);
         for _ in 0..60 {
             let middle = f64::midpoint(low, high);
-            let done: f64 = self
-                .parts
-                .iter()
-                .map(|part| part.units_within(middle, step))
-                .sum();
-            if done < self.total() as f64 {
-                low = middle
-            } else {
-                high = middle
-            }
+            let done: f64 = self.parts.iter().map(|part| part.units_within(middle, step)).sum();
+            if done < self.total() as f64 { low = middle } else { high = middle }
         }
         high
     }
 
     pub fn ideal_total_s(&self) -> f64 {
         let (first, last) = (self.ideal_s(0), self.ideal_s(u64::MAX - 1));
-        let before = self
-            .parts
-            .iter()
-            .map(|part| part.slow_from)
-            .min()
-            .unwrap_or(u64::MAX)
-            .min(self.steps);
+        let before =
+            self.parts.iter().map(|part| part.slow_from).min().unwrap_or(u64::MAX).min(self.steps);
         before as f64 * first + (self.steps - before) as f64 * last
     }
 
@@ -149,20 +126,13 @@ impl Simulation {
         let mut times = Vec::new();
         for (index, (part, &d)) in self.parts.iter().zip(units).enumerate() {
             let sum: f64 = (0..12).map(|_| self.random.uniform(-0.5, 0.5)).sum();
-            let is_outlier = self
-                .outlier
-                .take_if(|outlier| *outlier == (index, step))
-                .is_some();
+            let is_outlier = self.outlier.take_if(|outlier| *outlier == (index, step)).is_some();
             let outlier = if is_outlier { 1000.0 } else { 1.0 };
             let t_s = outlier * part.time_s(d, step.unwrap_or(0)) * (1.0 + self.noise * sum);
             let is_disturbed = self.disturbed > 0.0
                 && step.is_some()
                 && self.random.uniform(0.0, 1.0) < self.disturbed;
-            let longer = if is_disturbed {
-                self.random.uniform(1.4, 3.0)
-            } else {
-                1.0
-            };
+            let longer = if is_disturbed { self.random.uniform(1.4, 3.0) } else { 1.0 };
             let is_slow = self.is_slow_disturbed && step.is_some_and(|step| step >= part.slow_from);
             let sample = Sample::measured(d, longer * t_s, 1, 0.0);
             times.push(sample.disturbed_if(is_disturbed || is_slow));
@@ -171,21 +141,13 @@ impl Simulation {
     }
 
     pub fn find_longest(&self, units: &[u64], step: u64) -> f64 {
-        self.parts
-            .iter()
-            .zip(units)
-            .map(|(part, &d)| part.time_s(d, step))
-            .fold(0.0, f64::max)
+        self.parts.iter().zip(units).map(|(part, &d)| part.time_s(d, step)).fold(0.0, f64::max)
     }
 
     pub fn place(&self, units: &[u64]) -> LaidOut {
         let now = self.divisions.last();
         let moved = now.map_or(0, |now| {
-            now.iter()
-                .zip(units)
-                .map(|(&a, &b)| a.abs_diff(b))
-                .max()
-                .unwrap_or(0)
+            now.iter().zip(units).map(|(&a, &b)| a.abs_diff(b)).max().unwrap_or(0)
         });
         LaidOut {
             units: units.to_vec(),
@@ -250,12 +212,7 @@ impl Simulation {
 }
 
 pub fn describe_parts(n: usize) -> Vec<AdaptivePart> {
-    (0..n)
-        .map(|node| AdaptivePart {
-            node,
-            ..AdaptivePart::default()
-        })
-        .collect()
+    (0..n).map(|node| AdaptivePart { node, ..AdaptivePart::default() }).collect()
 }
 
 /// Runs a simulation with one part a node, and returns the learner at its end.

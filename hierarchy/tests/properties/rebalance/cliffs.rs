@@ -23,11 +23,8 @@ fn draw_cliff_times(units: &[u64], cap: f64, random: &mut SplitMix) -> Vec<f64> 
 /// Behind the cliff a sweep takes up to eight times as long. It was endured for a whole cool-down.
 #[test]
 fn a_change_that_leads_over_a_cliff_is_soon_taken_back() {
-    let config = RebalanceConfig {
-        sweeps: Some(20),
-        move_unit_s: Some(1e-4),
-        ..RebalanceConfig::default()
-    };
+    let config =
+        RebalanceConfig { sweeps: Some(20), move_unit_s: Some(1e-4), ..RebalanceConfig::default() };
     for seed in 0..20 {
         for cap in [600.0, 800.0, 1000.0] {
             let unit_s = [1e-3; 16];
@@ -44,11 +41,7 @@ fn a_change_that_leads_over_a_cliff_is_soon_taken_back() {
                 simulated.take_times(times_s);
             }
             // One sweep is ignored, and two have to agree.
-            assert!(
-                long <= 3,
-                "{seed} {cap}: {long} sweeps, {:?}",
-                simulated.list_moves()
-            );
+            assert!(long <= 3, "{seed} {cap}: {long} sweeps, {:?}", simulated.list_moves());
         }
     }
 }
@@ -56,11 +49,8 @@ fn a_change_that_leads_over_a_cliff_is_soon_taken_back() {
 /// Returns the seconds of a loop of 20 sweeps over those with the even division. Moving the busiest part's units takes a
 /// tenth of a second for each second of computing them.
 fn run_short_loop(cap: f64) -> f64 {
-    let config = RebalanceConfig {
-        sweeps: Some(20),
-        move_unit_s: Some(1e-4),
-        ..RebalanceConfig::default()
-    };
+    let config =
+        RebalanceConfig { sweeps: Some(20), move_unit_s: Some(1e-4), ..RebalanceConfig::default() };
     let mut ratios = 0.0;
     for seed in 0..10 {
         let mut simulated = SimulatedLoop::new(config.clone(), &[1e-3; 16], 0.0, seed);
@@ -83,10 +73,8 @@ fn run_short_loop(cap: f64) -> f64 {
 /// A fast part of a short loop grew by a factor of 2, over the end of its memory, and the sweeps left did not win it back.
 #[test]
 fn a_short_loop_loses_nothing_beyond_a_cliff() {
-    let ratios: Vec<(f64, f64)> = (8..30)
-        .map(|step| 100.0 * f64::from(step))
-        .map(|cap| (cap, run_short_loop(cap)))
-        .collect();
+    let ratios: Vec<(f64, f64)> =
+        (8..30).map(|step| 100.0 * f64::from(step)).map(|cap| (cap, run_short_loop(cap))).collect();
     assert!(ratios.iter().all(|&(_, ratio)| ratio < 1.0), "{ratios:?}");
 }
 
@@ -97,11 +85,7 @@ fn gain_of_paging_loop(
     noise: f64,
     seed: u64,
 ) -> (f64, Vec<Vec<u64>>) {
-    let config = RebalanceConfig {
-        sweeps: Some(20),
-        move_unit_s: Some(2e-5),
-        ..patience
-    };
+    let config = RebalanceConfig { sweeps: Some(20), move_unit_s: Some(2e-5), ..patience };
     let (paging, mut random) = (list_two_cliffs(n), SplitMix::new(seed));
     let mut machine = Rebalance::new(config, n, vec![LoopPart::default(); 4]).unwrap();
     let mut waiting = WaitingTimes::before(&machine);
@@ -111,9 +95,7 @@ fn gain_of_paging_loop(
         even_s += paging.longest(&[n / 4; 4]);
         let exact = paging.times(&units);
         loop_s += exact.iter().copied().fold(0.0, f64::max);
-        let noisy = exact
-            .into_iter()
-            .map(|t_s| t_s * draw_factor(noise, &mut random));
+        let noisy = exact.into_iter().map(|t_s| t_s * draw_factor(noise, &mut random));
         waiting.add(&mut machine, noisy.collect());
         loop_s += 2e-5 * count_moved(&units, machine.units()).1 as f64;
         seen.push(units);
@@ -141,12 +123,8 @@ fn a_slower_division_is_left_again() {
 /// A short loop that waits for a single sweep comes near to one that knows its division after the first sweep.
 #[test]
 fn a_short_loop_without_patience_wins_most_of_what_there_is() {
-    let impatient = RebalanceConfig {
-        warm_up: 0,
-        window: 1,
-        cooldown: 1,
-        ..RebalanceConfig::default()
-    };
+    let impatient =
+        RebalanceConfig { warm_up: 0, window: 1, cooldown: 1, ..RebalanceConfig::default() };
     let mut failures = Vec::new();
     for n in (2048..=3840).step_by(128) {
         let paging = list_two_cliffs(n);
@@ -230,28 +208,15 @@ impl CliffLoop {
             let noisy = exact.map(|t_s| t_s * draw_factor(noise, &mut random));
             waiting.add(&mut machine, noisy.collect());
         }
-        (
-            self.longest(machine.units()) / best_s,
-            machine.to_report().changes.len(),
-        )
+        (self.longest(machine.units()) / best_s, machine.to_report().changes.len())
     }
 }
 
 /// Returns the four nodes of `cluster-configs/emulated-two-memory-cliffs.toml`, which share rows of `n` elements.
 fn list_two_cliffs(n: u64) -> CliffLoop {
     let blocks = n as f64 / 1024.0;
-    let parts = [
-        (110e3, 2000.0),
-        (90e3, 2000.0),
-        (60e3, f64::INFINITY),
-        (45e3, f64::INFINITY),
-    ];
-    CliffLoop {
-        n,
-        parts: parts
-            .map(|(speed, cap)| [speed / blocks, cap / blocks])
-            .to_vec(),
-    }
+    let parts = [(110e3, 2000.0), (90e3, 2000.0), (60e3, f64::INFINITY), (45e3, f64::INFINITY)];
+    CliffLoop { n, parts: parts.map(|(speed, cap)| [speed / blocks, cap / blocks]).to_vec() }
 }
 
 /// Draws four nodes, of which two fast ones have memory for 0.3 to 1.5 even shares.
@@ -265,10 +230,7 @@ fn draw_two_cliffs(random: &mut SplitMix) -> CliffLoop {
         }
         _ => [10.0 * random.log_uniform(0.7, 2.8) * even, f64::INFINITY],
     };
-    CliffLoop {
-        n,
-        parts: (0..4).map(&mut draw_part).collect(),
-    }
+    CliffLoop { n, parts: (0..4).map(&mut draw_part).collect() }
 }
 
 /// After one sweep far behind a cliff the fast nodes were left with a tenth of the sweep for ever.

@@ -30,9 +30,7 @@ impl DriftCase {
         let mut random = SplitMix::new(seed);
         let parts = 2 + (seed % 3) as usize;
         Self {
-            unit_s: (0..parts)
-                .map(|_| 1e-3 * random.log_uniform(1.0, 2.0))
-                .collect(),
+            unit_s: (0..parts).map(|_| 1e-3 * random.log_uniform(1.0, 2.0)).collect(),
             part: seed as usize % parts,
             at: random.uniform(2.0, 130.0) as u64,
             factor: random.log_uniform(1.3, 12.0),
@@ -41,10 +39,7 @@ impl DriftCase {
     }
 
     fn run(mut self) -> DriftOutcome {
-        let config = RebalanceConfig {
-            move_unit_s: Some(1e-4),
-            ..RebalanceConfig::default()
-        };
+        let config = RebalanceConfig { move_unit_s: Some(1e-4), ..RebalanceConfig::default() };
         let parts = vec![LoopPart::default(); self.unit_s.len()];
         let mut machine = Rebalance::new(config, UNITS, parts).unwrap();
         let mut random = SplitMix::new(self.at);
@@ -65,9 +60,7 @@ impl DriftCase {
                 if sweep >= 40 {
                     late_s += exact.iter().copied().fold(0.0, f64::max);
                 }
-                let noisy = exact
-                    .iter()
-                    .map(|t_s| t_s * draw_factor(self.noise, &mut random));
+                let noisy = exact.iter().map(|t_s| t_s * draw_factor(self.noise, &mut random));
                 waiting.add(&mut machine, noisy.collect());
             }
             ratios.push(late_s * speed / (20 * UNITS) as f64);
@@ -86,23 +79,12 @@ impl DriftCase {
 #[test]
 fn a_part_that_becomes_slower_keeps_its_share() {
     for at in 20..120 {
-        let case = DriftCase {
-            unit_s: vec![1e-3, 1.15e-3],
-            part: 1,
-            at,
-            factor: 4.0 / 1.15,
-            noise: 0.0,
-        };
+        let case =
+            DriftCase { unit_s: vec![1e-3, 1.15e-3], part: 1, at, factor: 4.0 / 1.15, noise: 0.0 };
         let outcome = case.run();
-        let has_answer = outcome
-            .changes
-            .iter()
-            .any(|(.., units)| units[0].abs_diff(960) <= 2);
+        let has_answer = outcome.changes.iter().any(|(.., units)| units[0].abs_diff(960) <= 2);
         assert!(outcome.idle == 0 && has_answer, "{outcome:?}");
-        assert!(
-            outcome.ratios.iter().all(|&ratio| ratio < 1.03),
-            "{outcome:?}"
-        );
+        assert!(outcome.ratios.iter().all(|&ratio| ratio < 1.03), "{outcome:?}");
     }
 }
 
@@ -110,12 +92,7 @@ fn a_part_that_becomes_slower_keeps_its_share() {
 fn a_part_that_works_is_never_left_without_units() {
     let outcomes: Vec<DriftOutcome> = (0..1000).map(|seed| DriftCase::draw(seed).run()).collect();
     let idle: Vec<_> = outcomes.iter().filter(|outcome| outcome.idle > 0).collect();
-    assert!(
-        idle.is_empty(),
-        "{} of 1000: {:?}",
-        idle.len(),
-        idle.first()
-    );
+    assert!(idle.is_empty(), "{} of 1000: {:?}", idle.len(), idle.first());
     let late: Vec<_> = (outcomes.iter())
         // A change of speed right after one of the units looks like the end of memory at first.
         .filter(|outcome| {

@@ -24,11 +24,8 @@ const SWEEPS: u64 = 120;
 
 impl CostlyLoop {
     fn start(move_unit_s: Option<f64>, cost: TrueCost, seed: u64) -> Self {
-        let config = RebalanceConfig {
-            sweeps: Some(SWEEPS),
-            move_unit_s,
-            ..RebalanceConfig::default()
-        };
+        let config =
+            RebalanceConfig { sweeps: Some(SWEEPS), move_unit_s, ..RebalanceConfig::default() };
         let machine = Rebalance::new(config, 3 * 1024, vec![LoopPart::default(); 3]).unwrap();
         Self {
             waiting: WaitingTimes::before(&machine),
@@ -67,14 +64,8 @@ impl CostlyLoop {
 /// 20 times as long too, and was refused: the loop took longer than without any move.
 #[test]
 fn an_early_small_move_leaves_a_later_large_one_its_worth() {
-    for (fixed_s, seed) in [0.0, 0.1, 0.38]
-        .into_iter()
-        .flat_map(|s| [(s, 1), (s, 2), (s, 3)])
-    {
-        let cost = TrueCost {
-            fixed_s,
-            unit_s: 1e-4,
-        };
+    for (fixed_s, seed) in [0.0, 0.1, 0.38].into_iter().flat_map(|s| [(s, 1), (s, 2), (s, 3)]) {
+        let cost = TrueCost { fixed_s, unit_s: 1e-4 };
         let mut costly = CostlyLoop::start(Some(3.5e-4), cost, seed);
         let case = format!("{fixed_s} s, {seed}");
         // The last part is slower by so much that few units move.
@@ -90,35 +81,21 @@ fn an_early_small_move_leaves_a_later_large_one_its_worth() {
 /// The price that the program gives is the first guess only.
 #[test]
 fn a_given_price_is_corrected_by_the_moves() {
-    let cheap = TrueCost {
-        fixed_s: 1e-3,
-        unit_s: 1e-5,
-    };
-    let dear = TrueCost {
-        fixed_s: 0.1,
-        unit_s: 2e-3,
-    };
+    let cheap = TrueCost { fixed_s: 1e-3, unit_s: 1e-5 };
+    let dear = TrueCost { fixed_s: 0.1, unit_s: 2e-3 };
     for seed in 0..5 {
         // The second change saves less than the given price of its units, and more than they cost.
         let mut costly = CostlyLoop::start(Some(2e-3), cheap, seed);
         let first = costly.run_sweeps(30, [1.6e-5, 1.6e-5, 1.6e-4]);
         assert!(!first.is_empty(), "{seed}");
         let second = costly.run_sweeps(SWEEPS - 30, [1.6e-5, 2.4e-5, 1.6e-4]);
-        assert!(
-            !second.is_empty(),
-            "{seed}: {:?}",
-            costly.machine.to_report()
-        );
+        assert!(!second.is_empty(), "{seed}: {:?}", costly.machine.to_report());
         // The second change saves more than the given price, and less than it costs.
         let mut costly = CostlyLoop::start(Some(1e-6), dear, seed);
         let first = costly.run_sweeps(30, [1.6e-5, 1.6e-5, 1.6e-4]);
         assert!(!first.is_empty(), "{seed}");
         let second = costly.run_sweeps(SWEEPS - 30, [1.6e-5, 2.4e-5, 1.6e-4]);
-        assert!(
-            second.is_empty(),
-            "{seed}: {:?}",
-            costly.machine.to_report()
-        );
+        assert!(second.is_empty(), "{seed}: {:?}", costly.machine.to_report());
     }
 }
 
@@ -140,15 +117,9 @@ fn fewer_units_than_parts_leave_parts_without_work() {
         }
         let held = machine.units();
         let changes = &machine.to_report().changes;
-        assert!(
-            held.iter().all(|&units| units <= 1),
-            "{units} {slow}: {held:?} {changes:?}"
-        );
+        assert!(held.iter().all(|&units| units <= 1), "{units} {slow}: {held:?} {changes:?}");
         assert!(changes.len() <= 4, "{units} {slow}: {changes:?}");
         // That a single busy part is slow is known of no part.
-        assert!(
-            units == 1 || held[slow] == 0,
-            "{units} {slow}: {held:?} {changes:?}"
-        );
+        assert!(units == 1 || held[slow] == 0, "{units} {slow}: {held:?} {changes:?}");
     }
 }

@@ -16,10 +16,7 @@ fn list_rugged(unit_s: f64) -> Vec<(u64, f64)> {
 
 pub fn make_rugged(unit_s: &[f64]) -> Vec<LoopPart> {
     (unit_s.iter())
-        .map(|&unit_s| LoopPart {
-            function: Some(list_rugged(unit_s)),
-            ..LoopPart::default()
-        })
+        .map(|&unit_s| LoopPart { function: Some(list_rugged(unit_s)), ..LoopPart::default() })
         .collect()
 }
 
@@ -35,10 +32,7 @@ fn look_up(unit_s: &[f64], units: &[u64]) -> Vec<f64> {
         .iter()
         .zip(units)
         .map(|(&unit_s, &d)| {
-            list_rugged(unit_s)
-                .into_iter()
-                .find(|&(size, _)| size == d)
-                .map_or(0.0, |(_, t_s)| t_s)
+            list_rugged(unit_s).into_iter().find(|&(size, _)| size == d).map_or(0.0, |(_, t_s)| t_s)
         })
         .collect()
 }
@@ -46,18 +40,12 @@ fn look_up(unit_s: &[f64], units: &[u64]) -> Vec<f64> {
 #[test]
 fn rugged_times_are_divided_at_the_optimum_and_again_after_a_drift() {
     for seed in 0..10 {
-        let config = RebalanceConfig {
-            granule: 100,
-            ..RebalanceConfig::default()
-        };
+        let config = RebalanceConfig { granule: 100, ..RebalanceConfig::default() };
         let mut unit_s = vec![1e-3, 2e-3, 1e-3];
         let mut machine = Rebalance::new(config, TOTAL, make_rugged(&unit_s)).unwrap();
         let mut random = SplitMix::new(seed);
         let longest = |times_s: Vec<f64>| times_s.into_iter().fold(0.0, f64::max);
-        assert_eq!(
-            longest(look_up(&unit_s, machine.units())),
-            find_optimum(&unit_s)
-        );
+        assert_eq!(longest(look_up(&unit_s, machine.units())), find_optimum(&unit_s));
         let mut moves = Vec::new();
         for sweep in 0..400 {
             if sweep == 200 {
@@ -85,11 +73,7 @@ fn rugged_times_are_divided_at_the_optimum_and_again_after_a_drift() {
 
 #[test]
 fn a_limited_move_of_rugged_times_has_sizes_of_the_functions() {
-    let config = RebalanceConfig {
-        granule: 100,
-        max_move: 0.1,
-        ..RebalanceConfig::default()
-    };
+    let config = RebalanceConfig { granule: 100, max_move: 0.1, ..RebalanceConfig::default() };
     let mut unit_s = vec![1e-3; 3];
     let mut machine = Rebalance::new(config, TOTAL, make_rugged(&unit_s)).unwrap();
     unit_s[0] *= 4.0;
@@ -98,10 +82,7 @@ fn a_limited_move_of_rugged_times_has_sizes_of_the_functions() {
         machine.observe(&look_up(&unit_s, machine.units())).unwrap();
         if let Advice::Move(units) = machine.advise().unwrap() {
             let (moved, _) = count_moved(&before, &units);
-            assert!(
-                moved <= TOTAL / 10 && units.iter().all(|d| d % 100 == 0),
-                "{units:?}"
-            );
+            assert!(moved <= TOTAL / 10 && units.iter().all(|d| d % 100 == 0), "{units:?}");
             (before, moves) = (units, moves + 1);
         }
     }

@@ -46,10 +46,7 @@ pub fn connect() -> Result<Arc<dyn Comm>, Error> {
             #[cfg(feature = "mpi")]
             mpi::check_home()?;
             if let Standing::Within { program, process } = standing {
-                return Err(Error::WithinMpi {
-                    program: program.clone(),
-                    process: *process,
-                });
+                return Err(Error::WithinMpi { program: program.clone(), process: *process });
             }
         }
     }
@@ -89,10 +86,7 @@ fn connect_launched(launched: usize, choice: Option<&str>) -> Result<Arc<dyn Com
         return Ok(Arc::new(LocalComm::new()));
     }
     if comm.size() == 1 && launched > 1 {
-        return Err(Error::Launcher {
-            launched,
-            library: comm.implementation().to_string(),
-        });
+        return Err(Error::Launcher { launched, library: comm.implementation().to_string() });
     }
     Ok(comm.into())
 }

@@ -5,10 +5,7 @@
 
 mod connect;
 #[cfg(feature = "mpi")]
-#[allow(
-    unsafe_code,
-    reason = "the one place of this crate that calls a system library"
-)]
+#[allow(unsafe_code, reason = "the one place of this crate that calls a system library")]
 pub mod mpi;
 
 pub use connect::{abort_on_panic, connect};

@@ -18,10 +18,7 @@ fn climb(ladder: &mut LinkLadder, run_s: f64, network: Links) -> (f64, f64, Link
 }
 
 fn network(latency_s: f64, bytes_per_s: f64) -> Links {
-    Links {
-        latency_s,
-        bytes_per_s,
-    }
+    Links { latency_s, bytes_per_s }
 }
 
 #[test]
@@ -37,10 +34,7 @@ fn a_single_rank_has_no_links() {
 fn measuring_the_links_takes_a_200th_of_the_run_but_20_ms_to_1_s() {
     let budgets_s = [0.0, 1.9, 50.0, 1e9].map(|run_s| budget_s(run_s, 1e-3));
     assert_eq!(budgets_s, [0.02, 0.02, 0.25, 1.0]);
-    assert_eq!(
-        [5e-3, 0.5].map(|first_s| budget_s(0.0, first_s)),
-        [0.1, 0.25]
-    );
+    assert_eq!([5e-3, 0.5].map(|first_s| budget_s(0.0, first_s)), [0.1, 0.25]);
     for latency_s in [0.0, 1e-6, 1e-4, 1e-3, 5e-3] {
         for bytes_per_s in [7e3, 125e3, 1e7, 1e8, 1e10] {
             for run_s in [0.0, 10.0, 1000.0] {
@@ -68,19 +62,9 @@ fn measuring_the_links_takes_a_200th_of_the_run_but_20_ms_to_1_s() {
 #[test]
 fn latency_and_bandwidth_are_found_on_fast_and_slow_links() {
     for (latency_s, bytes_per_s) in [(1e-6, 1e10), (2e-5, 1e9), (1e-4, 1.2e8), (1e-3, 1.2e7)] {
-        let (.., found) = climb(
-            &mut LinkLadder::default(),
-            0.0,
-            network(latency_s, bytes_per_s),
-        );
-        assert!(
-            (found.latency_s / latency_s - 1.0).abs() < 0.01,
-            "{found:?}"
-        );
-        assert!(
-            (found.bytes_per_s / bytes_per_s - 1.0).abs() < 0.01,
-            "{found:?}"
-        );
+        let (.., found) = climb(&mut LinkLadder::default(), 0.0, network(latency_s, bytes_per_s));
+        assert!((found.latency_s / latency_s - 1.0).abs() < 0.01, "{found:?}");
+        assert!((found.bytes_per_s / bytes_per_s - 1.0).abs() < 0.01, "{found:?}");
     }
     let (.., found) = climb(&mut LinkLadder::default(), 0.0, network(1e-4, 125e3));
     assert!((found.bytes_per_s / 125e3 - 1.0).abs() < 0.05, "{found:?}");
@@ -107,18 +91,11 @@ fn a_link_that_carries_only_the_first_bytes_fast_is_slow() {
                 times_s.push(1e-4 + f64::max(-burst, 0.0) / 125e3);
                 burst = burst.max(0.0);
             }
-            Ok([
-                times_s.iter().copied().fold(1.0, f64::min),
-                times_s.iter().sum(),
-                0.0,
-            ])
+            Ok([times_s.iter().copied().fold(1.0, f64::min), times_s.iter().sum(), 0.0])
         })
         .unwrap();
     let found = ladder.links().unwrap();
-    assert!(
-        (1.0..2.0).contains(&(found.bytes_per_s / 125e3)),
-        "{found:?}"
-    );
+    assert!((1.0..2.0).contains(&(found.bytes_per_s / 125e3)), "{found:?}");
 }
 
 #[test]
@@ -135,10 +112,7 @@ fn a_stall_is_no_slow_link() {
             })
             .unwrap();
         let found = ladder.links().unwrap();
-        assert!(
-            (found.bytes_per_s / 1e10 - 1.0).abs() < 0.01,
-            "{stalled}: {found:?}"
-        );
+        assert!((found.bytes_per_s / 1e10 - 1.0).abs() < 0.01, "{stalled}: {found:?}");
     }
 }
 
@@ -227,10 +201,7 @@ fn a_rank_that_always_stands_still_ends_the_measurement_all_the_same() {
                 Ok([took_s, took_s, took_s + STALL_S])
             })
             .unwrap();
-        assert!(
-            spent_s <= MOST_STALLED_S + 3.0 * took_s + 0.25,
-            "{took_s}: {spent_s}"
-        );
+        assert!(spent_s <= MOST_STALLED_S + 3.0 * took_s + 0.25, "{took_s}: {spent_s}");
     }
 }
 
@@ -268,10 +239,7 @@ fn a_busy_host_is_no_slow_link() {
         })
         .unwrap();
     let found = ladder.links().unwrap();
-    assert!(
-        found.bytes_per_s > 1e6 && found.latency_s > 1e-3,
-        "{found:?}"
-    );
+    assert!(found.bytes_per_s > 1e6 && found.latency_s > 1e-3, "{found:?}");
 }
 
 #[test]
@@ -292,10 +260,7 @@ fn times_of_an_earlier_job_are_checked_if_that_is_cheap_and_forgotten_if_they_ar
     let mut first = LinkLadder::default();
     let (.., links) = climb(&mut first, 0.0, network(1e-4, 1e9));
     let recall = || LinkLadder::recall(&first.list_times(), vec![1e-9]).unwrap();
-    assert_eq!(
-        LinkLadder::recall(&[(512, 1e-4)], Vec::new()).map(|_| ()),
-        None
-    );
+    assert_eq!(LinkLadder::recall(&[(512, 1e-4)], Vec::new()).map(|_| ()), None);
     // The second network is as the first, and the third ten times as slow.
     for (run_s, latency_s, origin) in [
         (0.0, 1e-3, LinkOrigin::Recalled),
@@ -333,15 +298,8 @@ fn only_long_messages_show_the_cpu_time_of_a_byte() {
         // They were timed: there is time for one.
         ((256 << 10, 1.0), Some((256 << 10, 1))),
     ] {
-        let last = Rung {
-            bytes,
-            time_s,
-            attempts: 1,
-        };
-        let ladder = LinkLadder {
-            rungs: vec![last],
-            ..LinkLadder::default()
-        };
+        let last = Rung { bytes, time_s, attempts: 1 };
+        let ladder = LinkLadder { rungs: vec![last], ..LinkLadder::default() };
         assert_eq!(ladder.core_messages(), wanted, "{bytes} {time_s}");
     }
 }

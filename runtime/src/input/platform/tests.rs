@@ -15,16 +15,10 @@ fn nodes_and_devices_are_read() {
         "schema = 1\n[[node]]\n[[node.device]]\ncores = 2\npace = 4.0\n[[node]]\nname = \"b\"\n";
     let platform = parse(source).unwrap();
     let slow = DeviceSpec::default().on_cores(Cores::Count(2)).slowed(4.0);
-    assert_eq!(
-        platform.nodes,
-        [NodeSpec::default().with_device(slow), NodeSpec::new("b")]
-    );
+    assert_eq!(platform.nodes, [NodeSpec::default().with_device(slow), NodeSpec::new("b")]);
     let gpu = "schema = 1\n[[node]]\n[[node.device]]\nkind = \"cuda\"\ngpu = 1\nmemory_limit = 1000\nhost_limit = 500\nshare = true\n";
-    let device = DeviceSpec::gpu("")
-        .numbered(1)
-        .shared()
-        .within_memory(1000)
-        .within_host_memory(500);
+    let device =
+        DeviceSpec::gpu("").numbered(1).shared().within_memory(1000).within_host_memory(500);
     assert_eq!(parse(gpu).unwrap().nodes[0].devices(), [device]);
     let grouped = parse("schema = 1\n[[node]]\ngroup = \"numa\"\n").unwrap();
     assert_eq!(grouped.nodes[0].grouping(), Some(Grouping::Numa));
@@ -33,9 +27,7 @@ fn nodes_and_devices_are_read() {
 #[test]
 fn nodes_in_memory_are_checked_as_those_of_files() {
     let comm = crate::comm::LocalComm::new();
-    let device = DeviceSpec::new("slow")
-        .on_cores(Cores::Count(2))
-        .slowed(4.0);
+    let device = DeviceSpec::new("slow").on_cores(Cores::Count(2)).slowed(4.0);
     let node = NodeSpec::new("a").with_device(device);
     let text = "schema = 1\n[[node]]\nname = \"a\"\n[[node.device]]\nname = \"slow\"\ncores = 2\npace = 4.0\n";
     assert_eq!(parse(text).unwrap().nodes, std::slice::from_ref(&node));
@@ -47,25 +39,17 @@ fn nodes_in_memory_are_checked_as_those_of_files() {
         assert_eq!(source.find_node(&comm).unwrap(), node);
     }
     let here = node.clone().on_host(comm.host_name());
-    assert_eq!(
-        PlatformSource::Own(here.clone()).find_node(&comm).unwrap(),
-        here
-    );
+    assert_eq!(PlatformSource::Own(here.clone()).find_node(&comm).unwrap(), here);
     let there = PlatformSource::Own(node.clone().on_host("elsewhere"));
     let text = there.find_node(&comm).unwrap_err().to_string();
-    assert!(
-        text.contains("on the host elsewhere, but rank 0 is on"),
-        "{text}"
-    );
+    assert!(text.contains("on the host elsewhere, but rank 0 is on"), "{text}");
     let fast = DeviceSpec::new("fast").slowed(0.5);
     let wrong = node.with_device(fast);
     let text = PlatformSource::Own(wrong).find_node(&comm).unwrap_err();
     let reason = "node 0, device 1: pace = 0.5";
     assert!(text.to_string().contains(reason), "{text}");
-    let text = PlatformSource::Whole(Platform::new(Vec::new()))
-        .find_node(&comm)
-        .unwrap_err()
-        .to_string();
+    let text =
+        PlatformSource::Whole(Platform::new(Vec::new())).find_node(&comm).unwrap_err().to_string();
     assert!(text.contains("0 nodes, but there are 1 ranks"), "{text}");
     let text = Platform::from_toml("schema = 7", Path::new(".")).unwrap_err();
     assert!(matches!(text, Error::Parameter { .. }), "{text}");
@@ -77,30 +61,15 @@ fn slowed_devices_of_a_node_are_one_slowed_core() {
     let node = NodeSpec::new("mixed").with_device(slow).with_device(slower);
     assert!(matches!(node.pace_of_core(), Ok(Some(Pace::Slowdown(8.0)))));
     let plain = NodeSpec::new("a").with_device(DeviceSpec::new("cpu"));
-    for node in [
-        NodeSpec::default(),
-        plain.clone(),
-        plain.with_device(DeviceSpec::new("b")),
-    ] {
+    for node in [NodeSpec::default(), plain.clone(), plain.with_device(DeviceSpec::new("b"))] {
         assert!(matches!(node.pace_of_core(), Ok(None)), "{node:?}");
     }
-    let point = Point {
-        d: 10,
-        t_s: 1.0,
-        reps: 1,
-        ci_s: 0.0,
-    };
+    let point = Point { d: 10, t_s: 1.0, reps: 1, ci_s: 0.0 };
     let old = DeviceSpec::new("old").following(vec![point], 8);
     let alone = NodeSpec::new("a").with_device(old.clone());
-    assert!(matches!(
-        alone.pace_of_core(),
-        Ok(Some(Pace::Points { block: 8, .. }))
-    ));
+    assert!(matches!(alone.pace_of_core(), Ok(Some(Pace::Points { block: 8, .. }))));
     let gpu = NodeSpec::new("b").with_device(DeviceSpec::gpu("card"));
-    for (node, reason) in [
-        (node.with_device(old), "follows points"),
-        (gpu, "has a GPU"),
-    ] {
+    for (node, reason) in [(node.with_device(old), "follows points"), (gpu, "has a GPU")] {
         let text = node.pace_of_core().unwrap_err().to_string();
         assert!(text.contains(reason), "{text}");
     }
@@ -108,22 +77,11 @@ fn slowed_devices_of_a_node_are_one_slowed_core() {
 
 #[test]
 fn points_in_memory_prescribe_times() {
-    let points = [(10, 1.0), (20, 2.0)].map(|(d, t_s)| Point {
-        d,
-        t_s,
-        reps: 1,
-        ci_s: 0.0,
-    });
+    let points = [(10, 1.0), (20, 2.0)].map(|(d, t_s)| Point { d, t_s, reps: 1, ci_s: 0.0 });
     let device = DeviceSpec::new("old").following(points.to_vec(), 8);
-    assert_eq!(
-        NodeSpec::new("a").with_device(device.clone()).check(0),
-        Ok(())
-    );
+    assert_eq!(NodeSpec::new("a").with_device(device.clone()).check(0), Ok(()));
     assert_eq!(device.clock(), DeviceClock::Prescribed);
-    assert!(matches!(
-        device.pace().unwrap(),
-        Some(Pace::Points { block: 8, .. })
-    ));
+    assert!(matches!(device.pace().unwrap(), Some(Pace::Points { block: 8, .. })));
     let both = NodeSpec::new("a").with_device(device.slowed(2.0));
     assert!(both.check(0).is_err());
 }
@@ -131,67 +89,28 @@ fn points_in_memory_prescribe_times() {
 #[test]
 fn errors_name_the_reason() {
     let wrong = [
-        (
-            "schema = 1\n[[node]]\nspeed = 3\n",
-            "line 3 (`speed = 3`): unknown field `speed`",
-        ),
+        ("schema = 1\n[[node]]\nspeed = 3\n", "line 3 (`speed = 3`): unknown field `speed`"),
         ("schema = 2\nnode = []\n", "schema = 2"),
-        (
-            "schema = 1\n[[node]]\n[[node.device]]\npace = 0.5\n",
-            "pace = 0.5",
-        ),
-        (
-            "schema = 1\n[[node]]\n[[node.device]]\ncores = 0\n",
-            "at least one core",
-        ),
-        (
-            "schema = 1\n[[node]]\n[[node.device]]\npace = 2.0\npoints = \"x\"\n",
-            "not both",
-        ),
-        (
-            "schema = 1\n[[node]]\n[[node.device]]\npoints = \"no-such.points\"\n",
-            "no-such.points",
-        ),
-        (
-            "schema = 1\n[[node]]\n[[node.device]]\ncores = \"all\"\n",
-            "a number of cores or a list",
-        ),
-        (
-            "schema = 1\n[[node]]\n[[node.device]]\ncores = [1, 0, 1]\n",
-            "1 is listed twice",
-        ),
+        ("schema = 1\n[[node]]\n[[node.device]]\npace = 0.5\n", "pace = 0.5"),
+        ("schema = 1\n[[node]]\n[[node.device]]\ncores = 0\n", "at least one core"),
+        ("schema = 1\n[[node]]\n[[node.device]]\npace = 2.0\npoints = \"x\"\n", "not both"),
+        ("schema = 1\n[[node]]\n[[node.device]]\npoints = \"no-such.points\"\n", "no-such.points"),
+        ("schema = 1\n[[node]]\n[[node.device]]\ncores = \"all\"\n", "a number of cores or a list"),
+        ("schema = 1\n[[node]]\n[[node.device]]\ncores = [1, 0, 1]\n", "1 is listed twice"),
         (
             "schema = 1\n[[node]]\n[[node.device]]\ncores = [1]\n[[node.device]]\ncores = [0, 1]\n",
             "core 1 is listed for two devices",
         ),
-        (
-            "schema = 1\n[[node]]\ngroup = \"socket\"\n",
-            "unknown variant `socket`",
-        ),
-        (
-            "schema = 1\n[[node]]\ngroup = \"numa\"\n[[node.device]]\n",
-            "either `group` or devices",
-        ),
-        (
-            "schema = 1\n[[node]]\n[[node.device]]\ngpu = 0\n",
-            "are for kind = \"cuda\"",
-        ),
+        ("schema = 1\n[[node]]\ngroup = \"socket\"\n", "unknown variant `socket`"),
+        ("schema = 1\n[[node]]\ngroup = \"numa\"\n[[node.device]]\n", "either `group` or devices"),
+        ("schema = 1\n[[node]]\n[[node.device]]\ngpu = 0\n", "are for kind = \"cuda\""),
         (
             "schema = 1\n[[node]]\n[[node.device]]\nhost_limit = 5\n",
             "`host_limit` are for kind = \"cuda\"",
         ),
-        (
-            "schema = 1\n[[node]]\n[[node.device]]\nshare = true\n",
-            "are for kind = \"cuda\"",
-        ),
-        (
-            "schema = 1\n[[node]]\n[[node.device]]\nkind = \"tpu\"\n",
-            "unknown variant `tpu`",
-        ),
-        (
-            "schema = 1\n[[node\n",
-            "line 2 (`[[node`): unclosed array table, expected `]]`",
-        ),
+        ("schema = 1\n[[node]]\n[[node.device]]\nshare = true\n", "are for kind = \"cuda\""),
+        ("schema = 1\n[[node]]\n[[node.device]]\nkind = \"tpu\"\n", "unknown variant `tpu`"),
+        ("schema = 1\n[[node\n", "line 2 (`[[node`): unclosed array table, expected `]]`"),
     ];
     assert_refused(&wrong);
 }
@@ -199,10 +118,7 @@ fn errors_name_the_reason() {
 #[test]
 fn names_with_control_characters_and_numbers_out_of_range_are_refused() {
     assert_refused(&[
-        (
-            "schema = 1\nname = \"a\\tb\"\n[[node]]\n",
-            "name = \"a\\tb\": control characters",
-        ),
+        ("schema = 1\nname = \"a\\tb\"\n[[node]]\n", "name = \"a\\tb\": control characters"),
         (
             "schema = 1\n[[node]]\n[[node]]\nname = \"\\u001b[31m\"\n",
             "node 1: name = \"\\u{1b}[31m\": control",
@@ -215,34 +131,13 @@ fn names_with_control_characters_and_numbers_out_of_range_are_refused() {
             "schema = 1\n[[node]]\n[[node.device]]\ncores = 1000000000\npace = 2.0\n",
             "node 0, device 0: cores = 1000000000: a device has at most 65536",
         ),
-        (
-            "schema = 1\n[[node]]\n[[node.device]]\ncores = 99999999999999999999\n",
-            "cores",
-        ),
-        (
-            "schema = 1\n[[node]]\n[[node.device]]\ncores = [-1]\n",
-            "a number of cores or a list",
-        ),
-        (
-            "schema = 1\n[[node]]\n[[node.device]]\nkind = \"cuda\"\ngpu = -1\n",
-            "-1",
-        ),
-        (
-            "schema = 1\n[[node]]\n[[node.device]]\npace = nan\n",
-            "pace = NaN",
-        ),
-        (
-            "schema = 1\n[[node]]\n[[node.device]]\npace = inf\n",
-            "pace = inf",
-        ),
-        (
-            "schema = 1\n[[node]]\n[[node.device]]\npace = -2.0\n",
-            "pace = -2",
-        ),
-        (
-            "schema = 1\n[[node]]\n[[node.device]]\npace = 0.0\n",
-            "pace = 0",
-        ),
+        ("schema = 1\n[[node]]\n[[node.device]]\ncores = 99999999999999999999\n", "cores"),
+        ("schema = 1\n[[node]]\n[[node.device]]\ncores = [-1]\n", "a number of cores or a list"),
+        ("schema = 1\n[[node]]\n[[node.device]]\nkind = \"cuda\"\ngpu = -1\n", "-1"),
+        ("schema = 1\n[[node]]\n[[node.device]]\npace = nan\n", "pace = NaN"),
+        ("schema = 1\n[[node]]\n[[node.device]]\npace = inf\n", "pace = inf"),
+        ("schema = 1\n[[node]]\n[[node.device]]\npace = -2.0\n", "pace = -2"),
+        ("schema = 1\n[[node]]\n[[node.device]]\npace = 0.0\n", "pace = 0"),
     ]);
 }
 
@@ -250,10 +145,7 @@ fn assert_refused(wrong: &[(&str, &str)]) {
     for &(source, reason) in wrong {
         let error = parse(source).unwrap_err();
         assert_eq!(error.lines().count(), 1, "{error}");
-        assert!(
-            error.contains(reason),
-            "{error:?} should contain {reason:?}"
-        );
+        assert!(error.contains(reason), "{error:?} should contain {reason:?}");
     }
 }
 
@@ -268,12 +160,7 @@ fn place_nodes(hosts: &[&str]) -> Platform {
 fn arrange(mut platform: Platform, hosts: &[&str]) -> Result<Vec<String>, String> {
     let hosts: Vec<String> = hosts.iter().map(|&host| host.to_owned()).collect();
     platform.arrange(&hosts)?;
-    Ok(platform
-        .nodes
-        .iter()
-        .take(hosts.len())
-        .map(|node| node.name().to_owned())
-        .collect())
+    Ok(platform.nodes.iter().take(hosts.len()).map(|node| node.name().to_owned()).collect())
 }
 
 #[test]
@@ -296,10 +183,7 @@ fn ranks_get_the_nodes_of_their_hosts_in_whatever_order_they_start() {
 fn a_platform_of_other_hosts_is_refused_with_both() {
     for (hosts, part) in [
         (&["a", "d"][..], "the hosts a, b, c, but rank 1 is on d and"),
-        (
-            &["b", "a", "b"],
-            "the hosts a, b, c, but rank 2 is on b and",
-        ),
+        (&["b", "a", "b"], "the hosts a, b, c, but rank 2 is on b and"),
         (&["a"; 4], "describes 3 nodes, but there are 4 ranks"),
     ] {
         let refused = arrange(place_nodes(&["a", "b", "c"]), hosts).unwrap_err();

@@ -24,15 +24,7 @@ pub(super) struct ArrayElements<T> {
 
 impl<T: Scalar> ArrayElements<T> {
     pub fn new(lines: NumberedLines, banner: MarketBanner, rows: usize, total: usize) -> Self {
-        Self {
-            lines,
-            banner,
-            rows,
-            total,
-            read: 0,
-            place: 0,
-            triangle: Vec::new(),
-        }
+        Self { lines, banner, rows, total, read: 0, place: 0, triangle: Vec::new() }
     }
 
     /// Fills `out` with the next elements.
@@ -81,10 +73,7 @@ impl<T: Scalar> ArrayElements<T> {
     /// Reads an element, as it becomes and as it is in the file.
     fn read_element(&mut self, losses: &mut Losses) -> Result<(T, Complex64), String> {
         let Some(text) = self.lines.next_data()? else {
-            return Err(format!(
-                "truncated: {} elements of {}",
-                self.read, self.total
-            ));
+            return Err(format!("truncated: {} elements of {}", self.read, self.total));
         };
         let words: Vec<&str> = text.split_whitespace().collect();
         let value = self

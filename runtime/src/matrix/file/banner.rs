@@ -86,9 +86,7 @@ impl MarketBanner {
         }
         if self.field == Field::Pattern && has_sign {
             let symmetry = self.symmetry;
-            return Err(format!(
-                "`pattern {symmetry}`; a pattern is general or symmetric"
-            ));
+            return Err(format!("`pattern {symmetry}`; a pattern is general or symmetric"));
         }
         Ok(())
     }
@@ -125,10 +123,7 @@ impl MarketBanner {
         if self.symmetry == Symmetry::General || rows == cols {
             return Ok(());
         }
-        Err(format!(
-            "a {} matrix is square, not {rows}×{cols}",
-            self.symmetry
-        ))
+        Err(format!("a {} matrix is square, not {rows}×{cols}", self.symmetry))
     }
 
     /// Refuses an element of the diagonal that the symmetry does not allow.
@@ -172,10 +167,9 @@ impl MarketBanner {
                 Ok(parse_number(number)?.into())
             }
             (Field::Complex, [re, im]) => Ok(Complex64::new(parse_number(re)?, parse_number(im)?)),
-            (Field::Complex, _) => Err(format!(
-                "`{}` is not a real and an imaginary part",
-                words.join(" ")
-            )),
+            (Field::Complex, _) => {
+                Err(format!("`{}` is not a real and an imaginary part", words.join(" ")))
+            }
             _ => Err(format!("`{}` is not a number", words.join(" "))),
         }
     }

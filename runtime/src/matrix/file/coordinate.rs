@@ -43,15 +43,7 @@ impl CoordinateElements {
         cols: usize,
         entries: usize,
     ) -> Self {
-        Self {
-            lines,
-            banner,
-            rows,
-            cols,
-            entries,
-            left: None,
-            done: 0,
-        }
+        Self { lines, banner, rows, cols, entries, left: None, done: 0 }
     }
 
     /// Fills `out` with the next elements of the dense matrix.
@@ -66,9 +58,7 @@ impl CoordinateElements {
         out.fill(T::ZERO);
         let end = self.done + out.len();
         let left = self.left.iter_mut().flat_map(|left| {
-            let here = left
-                .as_slice()
-                .partition_point(|element| element.place < end);
+            let here = left.as_slice().partition_point(|element| element.place < end);
             left.take(here)
         });
         for element in left {
@@ -132,10 +122,7 @@ impl CoordinateElements {
                 ));
             }
         }
-        Ok(PlacedElement {
-            place: (row - 1) + (col - 1) * rows,
-            value,
-        })
+        Ok(PlacedElement { place: (row - 1) + (col - 1) * rows, value })
     }
 
     /// Adds the elements across the diagonal.
@@ -178,20 +165,13 @@ fn parse_entry<T: Scalar>(
     losses: &mut Losses,
 ) -> Result<MarketEntry, String> {
     let words: Vec<&str> = text.split_whitespace().collect();
-    let wanted = [
-        "row column",
-        "row column value",
-        "row column real imaginary",
-    ];
+    let wanted = ["row column", "row column value", "row column real imaginary"];
     let wanted = wanted[banner.count_words()];
     let [row, col, value @ ..] = &words[..] else {
         return Err(format!("`{text}`; wanted `{wanted}`"));
     };
-    let (Ok(row), Ok(col), true) = (
-        row.parse(),
-        col.parse(),
-        value.len() == banner.count_words(),
-    ) else {
+    let (Ok(row), Ok(col), true) = (row.parse(), col.parse(), value.len() == banner.count_words())
+    else {
         return Err(format!("`{text}`; wanted `{wanted}`"));
     };
     let value = banner.parse_element::<T>(value, losses)?;

@@ -31,20 +31,16 @@ pub(super) fn read_pieces<T: Scalar>(
     for piece in cut_matrix(matrix.spread(), order) {
         let (on_head, on_all) = spread_piece(comm, matrix.spread(), &piece)?;
         buffer.resize(on_head.held(comm.rank()), T::ZERO);
-        let done = read
-            .as_mut()
-            .map_or(Ok(Losses::default()), |read| read(&mut buffer));
+        let done = read.as_mut().map_or(Ok(Losses::default()), |read| read(&mut buffer));
         let (rows, cols) = on_head.local_shape(comm.rank());
         let source = match order {
             Order::Columns => View::new(&buffer, rows, cols, rows.max(1)),
             Order::Rows => View::by_rows(&buffer, rows, cols, cols.max(1)),
         };
-        let movement = done
-            .map_err(|reason| Error::file(path, reason))
-            .and_then(|lost| {
-                losses += lost;
-                Movement::new(comm, &on_head, &on_all, Order::Columns, usize::MAX)
-            });
+        let movement = done.map_err(|reason| Error::file(path, reason)).and_then(|lost| {
+            losses += lost;
+            Movement::new(comm, &on_head, &on_all, Order::Columns, usize::MAX)
+        });
         let mut movement = agree(comm, movement)?;
         moved = moved.and(movement.run(comm, source, matrix.local_mut(), &replace)?);
     }
@@ -71,9 +67,7 @@ pub(super) fn write_pieces<T: Scalar>(
         let target = ViewMut::new(&mut buffer, rows, cols, rows.max(1));
         moved = moved.and(movement.run(comm, matrix.local(), target, &replace)?);
         flip_bit("copied", bytemuck::cast_slice_mut(&mut buffer));
-        let written = output
-            .as_mut()
-            .map_or(Ok(()), |o| o.write_elements(&buffer));
+        let written = output.as_mut().map_or(Ok(()), |o| o.write_elements(&buffer));
         agree(comm, written)?;
     }
     Ok(moved)

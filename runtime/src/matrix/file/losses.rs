@@ -55,11 +55,7 @@ impl Losses {
         let mut counts = [self.rounded, self.infinite, self.added];
         comm.sum_u64(&mut counts)?;
         let [rounded, infinite, added] = counts;
-        Ok(Self {
-            rounded,
-            infinite,
-            added,
-        })
+        Ok(Self { rounded, infinite, added })
     }
 
     /// Says what was lost in a matrix of this type.

@@ -23,21 +23,12 @@ pub(super) fn open_market<T: Scalar>(file: Rc<WatchedFile>) -> Result<OpenFile<T
     let mut lines = NumberedLines::new(file);
     let banner =
         MarketBanner::parse(lines.next_raw()?).map_err(|reason| format!("line 1: {reason}"))?;
-    let MarketSizes {
-        rows,
-        cols,
-        entries,
-    } = read_sizes(&mut lines, banner.is_coordinate)?;
+    let MarketSizes { rows, cols, entries } = read_sizes(&mut lines, banner.is_coordinate)?;
     banner.check_shape(rows, cols)?;
     let (Some(_), Some(total)) = (rows.checked_mul(cols), banner.count_elements(rows, cols)) else {
         return Err(format!("claims an impossible shape {rows}×{cols}"));
     };
-    let shape = FileShape {
-        rows,
-        cols,
-        element: banner.element(),
-        order: Order::Columns,
-    };
+    let shape = FileShape { rows, cols, element: banner.element(), order: Order::Columns };
     // The shortest word is a digit, with a space or a line break behind it.
     let words = banner.count_words() + 2 * usize::from(banner.is_coordinate);
     let lines_told = entries.unwrap_or(total);
@@ -70,31 +61,18 @@ struct MarketSizes {
 
 /// Reads the line with the numbers of rows and columns, and of elements if the file tells them by their coordinates.
 fn read_sizes(lines: &mut NumberedLines, is_coordinate: bool) -> Result<MarketSizes, String> {
-    let sizes = lines
-        .next_data()?
-        .map(str::to_string)
-        .ok_or("the line with the sizes is missing")?;
+    let sizes =
+        lines.next_data()?.map(str::to_string).ok_or("the line with the sizes is missing")?;
     let numbers: Result<Vec<usize>, _> = sizes.split_whitespace().map(str::parse).collect();
     let (rows, cols, entries) = match (numbers.as_deref(), is_coordinate) {
         (Ok(&[rows, cols]), false) => (rows, cols, None),
         (Ok(&[rows, cols, entries]), true) => (rows, cols, Some(entries)),
         _ => {
-            let wanted = if is_coordinate {
-                "rows cols elements"
-            } else {
-                "rows cols"
-            };
-            return Err(format!(
-                "line {}: `{sizes}`; wanted `{wanted}`",
-                lines.number
-            ));
+            let wanted = if is_coordinate { "rows cols elements" } else { "rows cols" };
+            return Err(format!("line {}: `{sizes}`; wanted `{wanted}`", lines.number));
         }
     };
-    Ok(MarketSizes {
-        rows,
-        cols,
-        entries,
-    })
+    Ok(MarketSizes { rows, cols, entries })
 }
 
 /// Estimates the length of a file: most numbers have all digits of their type.
@@ -105,9 +83,7 @@ pub(super) fn estimate_bytes(elements: u64, element: ElementType) -> u64 {
         ElementType::C32 => "-1.2345678e-1 -1.2345678e-1\n".len(),
         ElementType::C64 => "-1.2345678901234567e-1 -1.2345678901234567e-1\n".len(),
     };
-    elements
-        .saturating_mul(width as u64)
-        .saturating_add(MAX_HEADER)
+    elements.saturating_mul(width as u64).saturating_add(MAX_HEADER)
 }
 
 pub(super) fn write_header<T: Scalar>(
@@ -115,15 +91,8 @@ pub(super) fn write_header<T: Scalar>(
     rows: usize,
     cols: usize,
 ) -> std::io::Result<()> {
-    let kind = if T::TYPE.is_complex() {
-        "complex"
-    } else {
-        "real"
-    };
-    writeln!(
-        file,
-        "%%MatrixMarket matrix array {kind} general\n{rows} {cols}"
-    )
+    let kind = if T::TYPE.is_complex() { "complex" } else { "real" };
+    writeln!(file, "%%MatrixMarket matrix array {kind} general\n{rows} {cols}")
 }
 
 pub(super) fn write_elements<T: Scalar>(

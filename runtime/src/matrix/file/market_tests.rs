@@ -27,31 +27,18 @@ fn read_as<T: Scalar>(text: &(impl AsRef<[u8]> + ?Sized)) -> Result<ReadText<T>,
     let local = matrix.local();
     Ok(ReadText {
         shape,
-        elements: (0..shape.1)
-            .flat_map(|col| local.col(col).to_vec())
-            .collect(),
+        elements: (0..shape.1).flat_map(|col| local.col(col).to_vec()).collect(),
         losses: file.describe_losses(&comm)?,
     })
 }
 
 /// Reads a file with this text; returns its shape and its elements, column after column.
 fn read_text(text: &str) -> Result<(usize, usize, Vec<f64>), Error> {
-    let ReadText {
-        shape: (rows, cols),
-        elements,
-        losses: _,
-    } = read_as(text)?;
+    let ReadText { shape: (rows, cols), elements, losses: _ } = read_as(text)?;
     Ok((rows, cols, elements))
 }
 
-const FIELDS: [&str; 6] = [
-    "real",
-    "double",
-    "integer",
-    "unsigned-integer",
-    "complex",
-    "pattern",
-];
+const FIELDS: [&str; 6] = ["real", "double", "integer", "unsigned-integer", "complex", "pattern"];
 const SYMMETRIES: [&str; 4] = ["general", "symmetric", "skew-symmetric", "hermitian"];
 
 /// Returns the elements of a matrix of this kind, column after column.
@@ -109,11 +96,7 @@ fn write_text(
             lines.push(format!("\t{}   {} \t{number}", row + 1, col + 1));
         }
     }
-    let count = if banner.is_coordinate {
-        lines.len().to_string()
-    } else {
-        String::new()
-    };
+    let count = if banner.is_coordinate { lines.len().to_string() } else { String::new() };
     let [format, field, symmetry] = words;
     format!(
         "%%MatrixMarket MATRIX {format} {field}  {symmetry}\n%words\n\n  % more\n {size}\t{size} {count}\r\n{}\n\n",
@@ -163,15 +146,8 @@ fn elements_that_are_given_several_times_are_added_up() {
 #[test]
 fn numbers_that_become_others_are_told() {
     let told = |found: Option<String>| found.unwrap_or_default();
-    for format in [
-        "array integer general\n2 1\n",
-        "coordinate integer general\n2 1 2\n",
-    ] {
-        let places = if format.starts_with('a') {
-            ["", ""]
-        } else {
-            ["1 1 ", "2 1 "]
-        };
+    for format in ["array integer general\n2 1\n", "coordinate integer general\n2 1 2\n"] {
+        let places = if format.starts_with('a') { ["", ""] } else { ["1 1 ", "2 1 "] };
         let write = |numbers: [&str; 2]| {
             let [first, second] = [0, 1].map(|at| format!("{}{}", places[at], numbers[at]));
             format!("%%MatrixMarket matrix {format}{first}\n{second}\n")
@@ -180,10 +156,7 @@ fn numbers_that_become_others_are_told() {
         let found = read_as::<f64>(&large).unwrap();
         assert_eq!(found.elements, [9007199254740992.0, -9007199254740992.0]);
         let losses = told(found.losses);
-        assert!(
-            losses.ends_with("a.mtx: 1 integer was rounded (not held by f64)"),
-            "{losses}"
-        );
+        assert!(losses.ends_with("a.mtx: 1 integer was rounded (not held by f64)"), "{losses}");
         let single = read_as::<f32>(&write(["16777217", "16777216"])).unwrap();
         assert!(told(single.losses).contains("1 integer was rounded (not held by f32)"));
         let exact = read_as::<f64>(&write(["9007199254740991", "18014398509481984"])).unwrap();
@@ -234,35 +207,14 @@ fn a_symmetric_file_has_one_half() {
 fn broken_files_are_told_with_line_and_reason() {
     let real = "%%MatrixMarket matrix coordinate real general\n";
     for (text, reason) in [
-        (
-            format!("{real}2 2\n"),
-            "line 2: `2 2`; wanted `rows cols elements`",
-        ),
-        (
-            format!("{real}2 2 2\n1 1 1.25\n"),
-            "truncated: 1 elements of 2",
-        ),
+        (format!("{real}2 2\n"), "line 2: `2 2`; wanted `rows cols elements`"),
+        (format!("{real}2 2 2\n1 1 1.25\n"), "truncated: 1 elements of 2"),
         (format!("{real}9 9 90\n1 1 1\n"), "truncated: "),
-        (
-            format!("{real}2 2 1\n1 1 1\n2 2 2\n"),
-            "line 4: more than 1 elements",
-        ),
-        (
-            format!("{real}2 2 1\n3 1 1\n"),
-            "line 3: (3, 1) lies outside 2×2",
-        ),
-        (
-            format!("{real}2 2 1\n0 1 1\n"),
-            "line 3: (0, 1) lies outside 2×2",
-        ),
-        (
-            format!("{real}2 2 1\n1 1\n% long enough\n"),
-            "line 3: `1 1`; wanted `row column value`",
-        ),
-        (
-            format!("{real}2 2 1\n1 1 one\n"),
-            "line 3: `one` is not a number",
-        ),
+        (format!("{real}2 2 1\n1 1 1\n2 2 2\n"), "line 4: more than 1 elements"),
+        (format!("{real}2 2 1\n3 1 1\n"), "line 3: (3, 1) lies outside 2×2"),
+        (format!("{real}2 2 1\n0 1 1\n"), "line 3: (0, 1) lies outside 2×2"),
+        (format!("{real}2 2 1\n1 1\n% long enough\n"), "line 3: `1 1`; wanted `row column value`"),
+        (format!("{real}2 2 1\n1 1 one\n"), "line 3: `one` is not a number"),
         (
             "%%MatrixMarket matrix coordinate real symmetric\n1 2 1\n1 2 1\n".to_owned(),
             "a symmetric matrix is square",
@@ -293,9 +245,6 @@ fn broken_files_are_told_with_line_and_reason() {
         ),
     ] {
         let error = read_as::<Complex64>(&text).err().unwrap().to_string();
-        assert!(
-            error.contains(reason),
-            "{error:?} should contain {reason:?}"
-        );
+        assert!(error.contains(reason), "{error:?} should contain {reason:?}");
     }
 }

@@ -92,10 +92,9 @@ impl<T: Scalar> Format<T> {
                 estimate_bytes: market::estimate_bytes,
                 has_positions: false,
             }),
-            _ => Err(Error::file(
-                path,
-                "the name must end in .npy (NumPy) or .mtx (Matrix Market)",
-            )),
+            _ => {
+                Err(Error::file(path, "the name must end in .npy (NumPy) or .mtx (Matrix Market)"))
+            }
         }
     }
 }
@@ -227,13 +226,7 @@ impl<T: Scalar> MatrixOutput<T> {
         } else {
             None
         };
-        Ok(Self {
-            file,
-            format,
-            target,
-            shape: (rows, cols),
-            given: (Digest::default(), 0),
-        })
+        Ok(Self { file, format, target, shape: (rows, cols), given: (Digest::default(), 0) })
     }
 
     /// Writes the next elements, column after column.
@@ -257,9 +250,7 @@ impl<T: Scalar> MatrixOutput<T> {
         });
         let failed = |reason: String| Error::output(partial.path(), reason);
         match reopened.map_err(|error| failed(error.to_string()))? {
-            Some(file) => (self.format.open)(file)
-                .map(WrittenElements::InFile)
-                .map_err(failed),
+            Some(file) => (self.format.open)(file).map(WrittenElements::InFile).map_err(failed),
             None => Ok(WrittenElements::Given(self.given.0)),
         }
     }
@@ -272,9 +263,7 @@ impl<T: Scalar> MatrixOutput<T> {
 
 /// Writes the buffer after other bytes.
 fn accept_written(file: &mut BufWriter<PartialFile>, written: io::Result<()>) -> Result<(), Error> {
-    written
-        .and_then(|()| file.flush())
-        .map_err(|error| Error::output(file.get_ref().path(), error))
+    written.and_then(|()| file.flush()).map_err(|error| Error::output(file.get_ref().path(), error))
 }
 
 /// Elements that were written, to be compared with those that should have been.
@@ -353,15 +342,10 @@ pub fn digest_file<T: Scalar>(path: &Path) -> Result<((usize, usize), Digest), E
         shape.element.is_complex() == T::TYPE.is_complex()
     };
     if !is_same_type {
-        return Err(failed(format!(
-            "holds {} numbers, not {}",
-            shape.element,
-            T::TYPE
-        )));
+        return Err(failed(format!("holds {} numbers, not {}", shape.element, T::TYPE)));
     }
     let digest = digest_elements(&shape, &mut read).map_err(failed)?;
-    file.check_content()
-        .map_err(|error| failed(error.to_string()))?;
+    file.check_content().map_err(|error| failed(error.to_string()))?;
     Ok(((shape.rows, shape.cols), digest))
 }
 

@@ -44,9 +44,7 @@ fn choose_conversion<T: Scalar>(kind: &TypeStr) -> Result<(ElementType, Conversi
 }
 
 fn read_numbers<S: Pod>(bytes: &[u8]) -> impl Iterator<Item = S> {
-    bytes
-        .chunks_exact(size_of::<S>())
-        .map(bytemuck::pod_read_unaligned)
+    bytes.chunks_exact(size_of::<S>()).map(bytemuck::pod_read_unaligned)
 }
 
 fn convert_floats<S: Scalar, T: Scalar>(bytes: &[u8], out: &mut [T]) -> Losses {
@@ -89,9 +87,7 @@ impl<T: Scalar> Header<T> {
         let bytes = &mut bytes[..out.len() * self.width];
         if self.is_foreign {
             let parts = 1 + usize::from(self.shape.element.is_complex());
-            bytes
-                .chunks_exact_mut(self.width / parts)
-                .for_each(<[u8]>::reverse);
+            bytes.chunks_exact_mut(self.width / parts).for_each(<[u8]>::reverse);
         }
         (self.convert)(bytes, out)
     }
@@ -121,9 +117,7 @@ fn read_header_bytes(file: &WatchedFile) -> Result<Vec<u8>, String> {
     };
     if len > file.len() {
         let found = file.len();
-        return Err(format!(
-            "truncated: a header of {len} bytes in a file of {found}"
-        ));
+        return Err(format!("truncated: a header of {len} bytes in a file of {found}"));
     }
     if len > MAX_HEADER {
         return Err(format!(
@@ -159,10 +153,7 @@ fn name_type(header: &[u8]) -> Result<Vec<u8>, String> {
     let found = text.find("descr").and_then(|key| {
         let (_, value) = text[key..].split_once(':')?;
         let value = value.trim_start();
-        let quote = value
-            .chars()
-            .next()
-            .filter(|quote| "'\"".contains(*quote))?;
+        let quote = value.chars().next().filter(|quote| "'\"".contains(*quote))?;
         value[1..].split_once(quote)
     });
     let Some((given, rest)) = found else {
@@ -184,17 +175,9 @@ fn name_type(header: &[u8]) -> Result<Vec<u8>, String> {
         _ => Endianness::of_machine(),
     };
     let before = &text[..text.len() - rest.len() - given.len() - 1];
-    let text = format!(
-        "{before}{order}{sized}{}",
-        &text[text.len() - rest.len() - 1..]
-    );
+    let text = format!("{before}{order}{sized}{}", &text[text.len() - rest.len() - 1..]);
     let length = u32::try_from(text.len()).map_err(|error| error.to_string())?;
-    Ok([
-        b"\x93NUMPY\x03\0",
-        &length.to_le_bytes()[..],
-        text.as_bytes(),
-    ]
-    .concat())
+    Ok([b"\x93NUMPY\x03\0", &length.to_le_bytes()[..], text.as_bytes()].concat())
 }
 
 /// Reads the header, and checks that the file has the length that it says.
@@ -222,20 +205,12 @@ pub(super) fn read_header<T: Scalar>(file: &WatchedFile) -> Result<Header<T>, St
     };
     let (element, convert) = choose_conversion(&kind)?;
     let start = bytes.len() as u64;
-    let wanted = rows
-        .checked_mul(cols)
-        .and_then(|n| n.checked_mul(kind.size_field()));
+    let wanted = rows.checked_mul(cols).and_then(|n| n.checked_mul(kind.size_field()));
     let wanted = wanted.ok_or_else(|| format!("claims an impossible shape {rows}×{cols}"))?;
     let found = file.len() - start;
     if found != wanted {
-        let word = if found < wanted {
-            "truncated"
-        } else {
-            "too long"
-        };
-        return Err(format!(
-            "{word}: {found} bytes of elements where {rows}×{cols} need {wanted}"
-        ));
+        let word = if found < wanted { "truncated" } else { "too long" };
+        return Err(format!("{word}: {found} bytes of elements where {rows}×{cols} need {wanted}"));
     }
     let shape = FileShape {
         rows: rows as usize,
@@ -281,9 +256,7 @@ pub(super) fn read_failure(error: std::io::Error) -> String {
 
 /// Returns the length of a file that is written here. Its header is padded to 128 bytes.
 pub(super) fn count_bytes(elements: u64, element: ElementType) -> u64 {
-    elements
-        .saturating_mul(element.bytes() as u64)
-        .saturating_add(128)
+    elements.saturating_mul(element.bytes() as u64).saturating_add(128)
 }
 
 /// Writes a header for a matrix of this type, column after column.
@@ -324,13 +297,8 @@ mod tests {
         let mut header =
             format!("{{'descr': '{kind}', 'fortran_order': True, 'shape': ({rows}, 1), }}");
         header += &" ".repeat(117 - header.len());
-        let head = [
-            b"\x93NUMPY\x01\0",
-            &118u16.to_le_bytes()[..],
-            header.as_bytes(),
-            b"\n",
-        ]
-        .concat();
+        let head =
+            [b"\x93NUMPY\x01\0", &118u16.to_le_bytes()[..], header.as_bytes(), b"\n"].concat();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.npy");
         std::fs::write(&path, [&head, bytemuck::cast_slice(numbers)].concat()).unwrap();
@@ -344,12 +312,7 @@ mod tests {
     fn every_name_of_numpy_for_a_type_is_read() {
         let header = |kind: &str, quote: char| {
             let text = format!("{{{quote}descr{quote}: {quote}{kind}{quote}, 'shape': (2, 1), }}");
-            [
-                b"\x93NUMPY\x01\0",
-                &[text.len() as u8, 0][..],
-                text.as_bytes(),
-            ]
-            .concat()
+            [b"\x93NUMPY\x01\0", &[text.len() as u8, 0][..], text.as_bytes()].concat()
         };
         let own = Endianness::of_machine().to_string();
         for (sized, names) in NAMES {
@@ -370,10 +333,7 @@ mod tests {
         }
         for kind in ["<f2", "U8", "<<f8", "O", "", "float16", "[us]"] {
             let told = name_type(&header(kind, '\'')).unwrap_err();
-            assert!(
-                told.starts_with(&format!("holds elements of type {kind}; ")),
-                "{told}"
-            );
+            assert!(told.starts_with(&format!("holds elements of type {kind}; ")), "{told}");
         }
     }
 

@@ -37,9 +37,7 @@ pub(super) fn cut_pieces(
 /// Cuts a range into ranges of at most `most` indices.
 fn cut_range(range: Range<usize>, most: usize) -> impl Iterator<Item = Range<usize>> {
     let end = range.end;
-    range
-        .step_by(most.max(1))
-        .map(move |start| start..end.min(start.saturating_add(most)))
+    range.step_by(most.max(1)).map(move |start| start..end.min(start.saturating_add(most)))
 }
 
 #[cfg(test)]

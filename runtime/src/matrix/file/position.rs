@@ -43,9 +43,8 @@ pub(super) fn read_part<T: Scalar>(
         bytes.resize(((piece.cols - 1) * line_len + piece.rows) * width, 0);
         file.read_exact_at(&mut bytes, header.start + (first * width) as u64)?;
         values.resize(piece.len(), T::ZERO);
-        for (line, values) in bytes
-            .chunks_mut(line_len * width)
-            .zip(values.chunks_exact_mut(piece.rows))
+        for (line, values) in
+            bytes.chunks_mut(line_len * width).zip(values.chunks_exact_mut(piece.rows))
         {
             losses += header.decode_numbers(line, values);
         }
@@ -61,10 +60,7 @@ fn store_piece<T: Scalar>(matrix: &mut Matrix<T>, piece: &Region, order: Order, 
         Order::Rows => View::by_rows(values, piece.rows, piece.cols, piece.cols),
     };
     let place = piece.relative_to(&matrix.part());
-    matrix
-        .local_mut()
-        .into_block(place.row_range(), place.col_range())
-        .copy_from(source);
+    matrix.local_mut().into_block(place.row_range(), place.col_range()).copy_from(source);
 }
 
 /// A file being written, as its writer describes it to the other ranks.

@@ -39,9 +39,7 @@ pub struct InputFile {
 /// # Collective
 /// All ranks, with the same path.
 pub fn open(comm: &dyn Comm, path: &Path) -> Result<InputFile, Error> {
-    let _call = CollectiveCall::new(comm, "opening a file")
-        .with_path("file", path)
-        .enter()?;
+    let _call = CollectiveCall::new(comm, "opening a file").with_path("file", path).enter()?;
     let opened = do_on_head(comm, || open_with_shape(path))?;
     let shape = comm.share(HEAD, opened.as_ref().map(|(_, shape)| *shape))?;
     let file = match opened {
@@ -124,22 +122,12 @@ impl InputFile {
             (Moved::default(), losses)
         } else {
             let mut read = do_on_head(comm, || self.read_elements())?;
-            head::read_pieces(
-                comm,
-                &self.path,
-                self.shape.order,
-                read.as_mut(),
-                &mut matrix,
-            )?
+            head::read_pieces(comm, &self.path, self.shape.order, read.as_mut(), &mut matrix)?
         };
         moved.seconds = begin.elapsed().as_secs_f64();
         let (before, _) = self.losses.get();
         // The head begins at the file's beginning each time.
-        let all = if self.is_in_place {
-            before + losses
-        } else {
-            before.max(losses)
-        };
+        let all = if self.is_in_place { before + losses } else { before.max(losses) };
         self.losses.set((all, T::TYPE));
         Ok((matrix, moved))
     }
@@ -165,15 +153,11 @@ impl InputFile {
     /// # Collective
     /// All ranks.
     pub fn check(&self, comm: &dyn Comm) -> Result<(), Error> {
-        let _call = CollectiveCall::new(comm, "checking a file")
-            .with_path("file", &self.path)
-            .enter()?;
+        let _call =
+            CollectiveCall::new(comm, "checking a file").with_path("file", &self.path).enter()?;
         let file = self.file.as_deref();
         let checked = file.map_or(Ok(()), WatchedFile::check_content);
-        agree(
-            comm,
-            checked.map_err(|error| Error::file(&self.path, error)),
-        )
+        agree(comm, checked.map_err(|error| Error::file(&self.path, error)))
     }
 
     fn check_shape<T: Scalar>(&self, spread: &Spread) -> Result<(), Error> {
@@ -286,10 +270,7 @@ mod tests {
 
     fn open_to_read(path: &Path, is_in_place: bool) -> Result<InputFile, Error> {
         let opened = open(&LocalComm::new(), path)?;
-        Ok(InputFile {
-            is_in_place: is_in_place && opened.is_in_place,
-            ..opened
-        })
+        Ok(InputFile { is_in_place: is_in_place && opened.is_in_place, ..opened })
     }
 
     fn read_part(file: &InputFile) -> Result<(Matrix<f64>, Moved), Error> {
@@ -388,38 +369,14 @@ mod tests {
         let shape = "{'descr': '<f8', 'fortran_order': False, 'shape': (4294967296, 4294967295), }";
         let market = "%%MatrixMarket matrix array real general\n";
         for (name, bytes, reason) in [
-            (
-                "a.npy",
-                numpy(2, &[255; 4], "{}"),
-                "truncated: a header of 4294967307 bytes",
-            ),
-            (
-                "a.npy",
-                numpy(3, &[255; 4], ""),
-                "truncated: a header of 4294967307 bytes",
-            ),
-            (
-                "a.npy",
-                numpy(1, &[255; 2], &" ".repeat(70_000)),
-                "wanted at most 10000",
-            ),
+            ("a.npy", numpy(2, &[255; 4], "{}"), "truncated: a header of 4294967307 bytes"),
+            ("a.npy", numpy(3, &[255; 4], ""), "truncated: a header of 4294967307 bytes"),
+            ("a.npy", numpy(1, &[255; 2], &" ".repeat(70_000)), "wanted at most 10000"),
             ("a.npy", numpy(1, &[0x2f], ""), "not a NumPy file"),
             ("a.npy", numpy(9, &[1; 4], ""), "not a NumPy file"),
-            (
-                "a.npy",
-                numpy(1, &9_901u16.to_le_bytes(), &nested),
-                "not a NumPy file",
-            ),
-            (
-                "a.npy",
-                numpy(1, &[shape.len() as u8, 0], shape),
-                "an impossible shape",
-            ),
-            (
-                "a.mtx",
-                format!("{market}4294967296 4294967295\n").into_bytes(),
-                "truncated",
-            ),
+            ("a.npy", numpy(1, &9_901u16.to_le_bytes(), &nested), "not a NumPy file"),
+            ("a.npy", numpy(1, &[shape.len() as u8, 0], shape), "an impossible shape"),
+            ("a.mtx", format!("{market}4294967296 4294967295\n").into_bytes(), "truncated"),
             (
                 "a.mtx",
                 format!("{market}4294967296 4294967296\n").into_bytes(),
@@ -427,11 +384,8 @@ mod tests {
             ),
             (
                 "a.mtx",
-                format!(
-                    "{}4 4 18446744073709551615\n",
-                    market.replace("array", "coordinate")
-                )
-                .into_bytes(),
+                format!("{}4 4 18446744073709551615\n", market.replace("array", "coordinate"))
+                    .into_bytes(),
                 "truncated",
             ),
         ] {

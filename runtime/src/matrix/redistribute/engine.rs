@@ -68,11 +68,7 @@ impl<T: bytemuck::Pod> Movement<T> {
         let rounds = choose_rounds(comm, from, to, limit);
         let plan = make_plan(comm, from, to, order, rounds);
         reserve_buffers(&plan, buffers)?;
-        Ok(Self {
-            plan,
-            order,
-            spare: Vec::new(),
-        })
+        Ok(Self { plan, order, spare: Vec::new() })
     }
 
     /// Plans to move a matrix in this many rounds, at least one. In `from` elements may have several holders: each of them
@@ -113,10 +109,9 @@ impl<T: bytemuck::Pod> Movement<T> {
     ) -> Result<Moved, Error> {
         let memory = match self.order {
             Order::Columns => MoveMemory::Apart { source, target },
-            Order::Rows => MoveMemory::Apart {
-                source: source.transposed(),
-                target: target.transposed(),
-            },
+            Order::Rows => {
+                MoveMemory::Apart { source: source.transposed(), target: target.transposed() }
+            }
         };
         self.run_rounds(comm, memory, put)
     }
@@ -205,8 +200,7 @@ impl<T: bytemuck::Pod> Movement<T> {
         let (source, mut target) = memory.split();
         let mut buffers = transfer.finish()?.into_iter();
         let pair = [(); 2].map(|()| buffers.next().unwrap_or_default());
-        self.plan
-            .unpack_round(round, &pair[1], source, &mut target, put);
+        self.plan.unpack_round(round, &pair[1], source, &mut target, put);
         self.spare.push(pair);
         Ok(())
     }
@@ -234,9 +228,9 @@ impl<T> MoveMemory<'_, T> {
     fn source(&self) -> View<'_, T> {
         match self {
             Self::Apart { source, .. } => *source,
-            Self::Shared { memory, places } => memory
-                .rb()
-                .block(places[0].row_range(), places[0].col_range()),
+            Self::Shared { memory, places } => {
+                memory.rb().block(places[0].row_range(), places[0].col_range())
+            }
         }
     }
 
@@ -310,12 +304,12 @@ fn reserve_buffers<T>(plan: &MovePlan, buffers: &mut MessageBuffers<T>) -> Resul
     buffers.resize_with(pairs, Default::default);
     for pair in buffers {
         for (buffer, len) in pair.iter_mut().zip(plan.most_per_round()) {
-            buffer
-                .try_reserve_exact(len.saturating_sub(buffer.len()))
-                .map_err(|_| Error::Allocation {
+            buffer.try_reserve_exact(len.saturating_sub(buffer.len())).map_err(|_| {
+                Error::Allocation {
                     what: "the messages of a redistribution",
                     bytes: (len * size_of::<T>()) as u64,
-                })?;
+                }
+            })?;
         }
     }
     Ok(())

@@ -81,11 +81,7 @@ pub struct RedistributeConfig<T> {
 impl<T> Default for RedistributeConfig<T> {
     /// Moves elements unchanged, with 64 MiB of messages at a time.
     fn default() -> Self {
-        Self {
-            transposed: false,
-            map: None,
-            limit_bytes: 64 << 20,
-        }
+        Self { transposed: false, map: None, limit_bytes: 64 << 20 }
     }
 }
 
@@ -138,11 +134,7 @@ fn redistribute_views<'m, T: bytemuck::Pod>(
     let (mut planned, (source, target)) = agree(comm, planned)?;
     let mut moved = planned.move_elements(comm, source, target)?;
     moved.seconds = start.elapsed().as_secs_f64();
-    tracing::debug!(
-        seconds = moved.seconds,
-        messages = moved.messages,
-        bytes = moved.bytes
-    );
+    tracing::debug!(seconds = moved.seconds, messages = moved.messages, bytes = moved.bytes);
     Ok(moved)
 }
 
@@ -165,10 +157,7 @@ impl<T: Scalar> Matrix<T> {
         let mut matrix = agree(comm, Self::zeros(to.clone(), comm.rank()))?;
         let orders = [source.order, Order::Columns];
         let moved = redistribute_views(comm, [from, &to], orders, config, || {
-            Ok((
-                source.view(from.local_shape(comm.rank()))?,
-                matrix.local_mut(),
-            ))
+            Ok((source.view(from.local_shape(comm.rank()))?, matrix.local_mut()))
         })?;
         Ok((matrix, moved))
     }

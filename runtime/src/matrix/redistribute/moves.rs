@@ -66,12 +66,7 @@ impl PairMoves {
         cut_rectangles(range, line_len).flat_map(move |(lines, along)| {
             self.lines.within(lines).flat_map(move |line| {
                 self.along.within(along.clone()).map(move |part| {
-                    let place = |row, col| Region {
-                        row,
-                        col,
-                        rows: part.len,
-                        cols: line.len,
-                    };
+                    let place = |row, col| Region { row, col, rows: part.len, cols: line.len };
                     CopyBlock {
                         from: place(part.from, line.from),
                         to: place(part.to, line.to),
@@ -104,8 +99,7 @@ fn cut_rectangles(
             (last..last + 1, 0..end % line_len),
         ]
     };
-    all.into_iter()
-        .filter(|(lines, along)| !lines.is_empty() && !along.is_empty())
+    all.into_iter().filter(|(lines, along)| !lines.is_empty() && !along.is_empty())
 }
 
 /// One rank's part of a movement. Lines are columns: callers transpose both sides if the target's lines are rows.
@@ -166,11 +160,7 @@ impl MovePlan {
             let cut = [round, round + 1]
                 .map(|round| (pair.len() as u128 * round as u128 / rounds as u128) as usize);
             let start = end;
-            end += if pair.rank == rank {
-                0
-            } else {
-                cut[1] - cut[0]
-            };
+            end += if pair.rank == rank { 0 } else { cut[1] - cut[0] };
             (pair, cut[0]..cut[1], start..end)
         })
     }
@@ -275,14 +265,7 @@ mod tests {
                 Spread::on_layout(rows, cols, block, &layout)
             });
         let (row_block, col_block, processes) = (1usize..7, 1usize..7, 1..=n);
-        let cyclic = (
-            row_block,
-            col_block,
-            processes,
-            0usize..9,
-            0usize..9,
-            any::<bool>(),
-        );
+        let cyclic = (row_block, col_block, processes, 0usize..9, 0usize..9, any::<bool>());
         let cyclic = cyclic.prop_map(move |(mb, nb, p, rsrc, csrc, by_rows)| {
             let q = n / p;
             let matrix = BlockCyclic {
@@ -290,11 +273,8 @@ mod tests {
                 col_source: csrc % q,
                 ..BlockCyclic::new(rows, cols, mb, nb)
             };
-            let grid = if by_rows {
-                ProcessGrid::by_rows(p, q)
-            } else {
-                ProcessGrid::by_columns(p, q)
-            };
+            let grid =
+                if by_rows { ProcessGrid::by_rows(p, q) } else { ProcessGrid::by_columns(p, q) };
             Spread::block_cyclic(&matrix, grid, n).unwrap()
         });
         prop_oneof![one, layout, cyclic].boxed()
@@ -314,12 +294,7 @@ mod tests {
 
     fn cases() -> impl Strategy<Value = (Spread, Spread, usize, usize)> {
         (0usize..24, 0usize..24, 1usize..7).prop_flat_map(|(rows, cols, n)| {
-            (
-                part(rows, cols, n),
-                part(rows, cols, n),
-                0usize..3,
-                1usize..200,
-            )
+            (part(rows, cols, n), part(rows, cols, n), 0usize..3, 1usize..200)
         })
     }
 
@@ -345,11 +320,7 @@ mod tests {
                 })
                 .map(|(along, lines)| (vec![UNTOUCHED; (along + gap) * lines], along + gap))
                 .unzip();
-            Self {
-                locals,
-                lds,
-                by_columns,
-            }
+            Self { locals, lds, by_columns }
         }
 
         fn view(&self, spread: &Spread, rank: usize) -> View<'_, i64> {
@@ -404,9 +375,7 @@ mod tests {
                 assert!(buffer.len() <= plan.most_per_round()[1]);
                 let mut target = target.view_mut(to, rank);
                 let local = source.view(from, rank);
-                plan.unpack_round(round, &buffer, local, &mut target, &|to, value| {
-                    *to = -value
-                });
+                plan.unpack_round(round, &buffer, local, &mut target, &|to, value| *to = -value);
             }
             assert!(post.is_empty(), "every message has a receiver");
         }

@@ -91,11 +91,7 @@ impl<T: bytemuck::Pod> Redistribution<T> {
         config: &RedistributeConfig<T>,
     ) -> Result<Self, Error> {
         check_ranks(comm, [from, to])?;
-        let moved = if config.transposed {
-            from.transposed()
-        } else {
-            from.clone()
-        };
+        let moved = if config.transposed { from.transposed() } else { from.clone() };
         let shapes = [&moved, to].map(|spread| (spread.rows(), spread.cols()));
         if shapes[0] != shapes[1] {
             let [from, to] = shapes;
@@ -148,11 +144,7 @@ impl<T: bytemuck::Pod> Redistribution<T> {
         let (planned, found) = (self.order, target.order);
         let shapes = [&self.from, &self.to].map(|spread| spread.local_shape(comm.rank()));
         let views = (source.view(shapes[0])?, target.view(shapes[1])?);
-        if planned == found {
-            Ok(views)
-        } else {
-            Err(SpreadError::Order { planned, found }.into())
-        }
+        if planned == found { Ok(views) } else { Err(SpreadError::Order { planned, found }.into()) }
     }
 
     /// Moves the elements, after all ranks have checked their memory.
@@ -165,15 +157,9 @@ impl<T: bytemuck::Pod> Redistribution<T> {
         source: View<'_, T>,
         target: ViewMut<'_, T>,
     ) -> Result<Moved, Error> {
-        let source = if self.config.transposed {
-            source.transposed()
-        } else {
-            source
-        };
+        let source = if self.config.transposed { source.transposed() } else { source };
         match self.config.map {
-            Some(map) => self
-                .movement
-                .run(comm, source, target, &|to, value| *to = map(value)),
+            Some(map) => self.movement.run(comm, source, target, &|to, value| *to = map(value)),
             None => self.movement.run(comm, source, target, &replace),
         }
     }

@@ -35,16 +35,8 @@ const FIELDS: [(&str, i64, &str); 6] = [
     ("N_A", 0, "the number of columns is not negative"),
     ("MB_A", 1, "a block has at least one row"),
     ("NB_A", 1, "a block has at least one column"),
-    (
-        "RSRC_A",
-        0,
-        "a row of the process grid (no copy on every row)",
-    ),
-    (
-        "CSRC_A",
-        0,
-        "a column of the process grid (no copy on every one)",
-    ),
+    ("RSRC_A", 0, "a row of the process grid (no copy on every row)"),
+    ("CSRC_A", 0, "a column of the process grid (no copy on every one)"),
 ];
 
 /// Largest number of blocks along a dimension. Their list then takes 3 GB.
@@ -69,21 +61,13 @@ impl BlockCyclic {
     /// larger one which begins within a block, in memory of its own.
     #[must_use]
     pub fn with_first_blocks(self, rows: usize, cols: usize) -> Self {
-        Self {
-            first_row_block: rows,
-            first_col_block: cols,
-            ..self
-        }
+        Self { first_row_block: rows, first_col_block: cols, ..self }
     }
 
     /// Returns the same matrix with its first block at this row and column of the process grid.
     #[must_use]
     pub fn with_sources(self, row_source: usize, col_source: usize) -> Self {
-        Self {
-            row_source,
-            col_source,
-            ..self
-        }
+        Self { row_source, col_source, ..self }
     }
 
     /// Reads a descriptor of ScaLAPACK: `DTYPE_A` (1), `CTXT_A`, `M_A`, `N_A`, `MB_A`, `NB_A`, `RSRC_A`, `CSRC_A`,
@@ -106,11 +90,7 @@ impl BlockCyclic {
         let mut values = [0; 6];
         for ((read, value), (field, least, reason)) in values.iter_mut().zip(fields).zip(FIELDS) {
             let fits = usize::try_from(value).ok().filter(|_| value >= least);
-            *read = fits.ok_or(SpreadError::Descriptor {
-                field,
-                value,
-                reason,
-            })?;
+            *read = fits.ok_or(SpreadError::Descriptor { field, value, reason })?;
         }
         let [rows, cols, row_block, col_block, row_source, col_source] = values;
         Ok(Self::new(rows, cols, row_block, col_block).with_sources(row_source, col_source))
@@ -155,25 +135,13 @@ fn deal_indices(
         return Err(SpreadError::Block { field: fields[0] });
     }
     if n / block > MOST_BLOCKS {
-        return Err(SpreadError::ManyBlocks {
-            field: fields[0],
-            value: block,
-            most: MOST_BLOCKS,
-        });
+        return Err(SpreadError::ManyBlocks { field: fields[0], value: block, most: MOST_BLOCKS });
     }
     if source >= processes {
-        return Err(SpreadError::Source {
-            field: fields[1],
-            value: source,
-            processes,
-        });
+        return Err(SpreadError::Source { field: fields[1], value: source, processes });
     }
     if first_block == 0 || first_block > block {
-        return Err(SpreadError::FirstBlock {
-            field: fields[2],
-            value: first_block,
-            block,
-        });
+        return Err(SpreadError::FirstBlock { field: fields[2], value: first_block, block });
     }
     // The indices are the last ones of a matrix whose first block is whole.
     let missing = block - first_block;
@@ -227,10 +195,7 @@ mod tests {
 
     /// Counts the rows that each process holds, of `n` in blocks of `block` from `source` on.
     fn count_rows(n: usize, block: usize, source: usize, processes: usize) -> Vec<usize> {
-        let matrix = BlockCyclic {
-            row_source: source,
-            ..BlockCyclic::new(n, 1, block, 1)
-        };
+        let matrix = BlockCyclic { row_source: source, ..BlockCyclic::new(n, 1, block, 1) };
         let grid = ProcessGrid::by_rows(processes, 1);
         let [rows, _] = matrix.deal_lines(&grid).unwrap();
         rows.iter().map(HeldLines::len).collect()
@@ -241,11 +206,7 @@ mod tests {
         // The example of the users' guide, 4.3.1: a 9×9 matrix in 2×2 blocks on a 2×3 grid.
         assert_eq!(count_rows(9, 2, 0, 2), [5, 4]);
         assert_eq!(count_rows(9, 2, 0, 3), [4, 3, 2]);
-        assert_eq!(
-            count_rows(9, 2, 1, 2)[0],
-            4,
-            "process 1 has the first block"
-        );
+        assert_eq!(count_rows(9, 2, 1, 2)[0], 4, "process 1 has the first block");
         assert_eq!(count_rows(0, 5, 1, 4)[3], 0);
         assert_eq!(count_rows(1000, 64, 2, 4)[1..], [232, 256, 256]);
     }
@@ -263,9 +224,8 @@ mod tests {
     fn a_matrix_with_short_first_blocks_is_the_end_of_a_whole_one() {
         let grid = ProcessGrid::by_rows(3, 1);
         for (n, first) in [(10, 1), (10, 2), (10, 3), (11, 1), (1, 1), (2, 2), (0, 2)] {
-            let matrix = BlockCyclic::new(n, 1, 3, 1)
-                .with_sources(1, 0)
-                .with_first_blocks(first, 1);
+            let matrix =
+                BlockCyclic::new(n, 1, 3, 1).with_sources(1, 0).with_first_blocks(first, 1);
             let [rows, _] = matrix.deal_lines(&grid).unwrap();
             let held: Vec<Vec<(usize, usize)>> =
                 rows.iter().map(|lines| lines.iter().collect()).collect();
@@ -280,10 +240,7 @@ mod tests {
             let lengths: Vec<usize> = expected.iter().map(Vec::len).collect();
             assert_eq!(extents, lengths);
         }
-        for (first, word) in [
-            (0, "IMB_A = 0"),
-            (4, "IMB_A = 4: the first block has 1 to 3"),
-        ] {
+        for (first, word) in [(0, "IMB_A = 0"), (4, "IMB_A = 4: the first block has 1 to 3")] {
             let text = BlockCyclic::new(9, 1, 3, 1)
                 .with_first_blocks(first, 1)
                 .deal_lines(&grid)
@@ -296,11 +253,8 @@ mod tests {
     #[test]
     fn a_descriptor_of_either_width_is_read() {
         let descriptor = [1, 7, 90, 80, 16, 8, 1, 2, 100];
-        let expected = BlockCyclic {
-            row_source: 1,
-            col_source: 2,
-            ..BlockCyclic::new(90, 80, 16, 8)
-        };
+        let expected =
+            BlockCyclic { row_source: 1, col_source: 2, ..BlockCyclic::new(90, 80, 16, 8) };
         assert_eq!(BlockCyclic::from_descriptor(&descriptor), Ok(expected));
         let wide = descriptor.map(i64::from);
         assert_eq!(BlockCyclic::from_descriptor(&wide), Ok(expected));
@@ -322,9 +276,7 @@ mod tests {
         ] {
             let mut wrong = good;
             wrong[idx] = value;
-            let message = BlockCyclic::from_descriptor(&wrong)
-                .unwrap_err()
-                .to_string();
+            let message = BlockCyclic::from_descriptor(&wrong).unwrap_err().to_string();
             assert!(message.contains(&format!("{field} = {value}")), "{message}");
         }
     }
@@ -333,22 +285,14 @@ mod tests {
     fn sources_and_blocks_must_exist() {
         let grid = ProcessGrid::by_rows(2, 3);
         let matrix = BlockCyclic::new(9, 9, 2, 2);
-        let col_source = BlockCyclic {
-            col_source: 3,
-            ..matrix
-        };
+        let col_source = BlockCyclic { col_source: 3, ..matrix };
         let message = col_source.deal_lines(&grid).unwrap_err().to_string();
         assert!(message.contains("CSRC_A = 3"), "{message}");
-        let block = BlockCyclic {
-            row_block: 0,
-            ..matrix
-        };
+        let block = BlockCyclic { row_block: 0, ..matrix };
         let message = block.deal_lines(&grid).unwrap_err().to_string();
         assert!(message.contains("MB_A = 0"), "{message}");
-        let message = BlockCyclic::new(9, usize::MAX, 2, 2)
-            .deal_lines(&grid)
-            .unwrap_err()
-            .to_string();
+        let message =
+            BlockCyclic::new(9, usize::MAX, 2, 2).deal_lines(&grid).unwrap_err().to_string();
         assert!(message.contains("NB_A = 2"), "{message}");
     }
 }

@@ -37,12 +37,7 @@ pub(super) struct Dimension {
 
 impl Dimension {
     pub(super) fn new(len: usize, lists: Vec<HeldLines>, of_rank: Vec<usize>) -> Self {
-        Self {
-            len,
-            held: 0..len,
-            lists: lists.into(),
-            of_rank: of_rank.into(),
-        }
+        Self { len, held: 0..len, lists: lists.into(), of_rank: of_rank.into() }
     }
 
     /// Returns the indices that `rank` holds.
@@ -66,9 +61,7 @@ impl Dimension {
         Self {
             len,
             held: first..first + self.held.len(),
-            lists: lists
-                .map(|list| list.moved(self.held.start, first))
-                .collect(),
+            lists: lists.map(|list| list.moved(self.held.start, first)).collect(),
             of_rank: self.of_rank.clone(),
         }
     }
@@ -88,11 +81,7 @@ impl Dimension {
     fn lists_in_use(&self) -> Vec<&HeldLines> {
         let mut seen = vec![false; self.lists.len()];
         let new = |&&list: &&usize| !std::mem::replace(&mut seen[list], true);
-        self.of_rank
-            .iter()
-            .filter(new)
-            .map(|&list| &self.lists[list])
-            .collect()
+        self.of_rank.iter().filter(new).map(|&list| &self.lists[list]).collect()
     }
 
     /// Digests the list of each rank.
@@ -114,14 +103,7 @@ impl HeldLines {
     /// Makes the indices of one range, stored from 0 on.
     pub(super) fn range(range: Range<usize>) -> Self {
         let (start, len) = (range.start, range.len());
-        Self {
-            runs: vec![IndexRun {
-                start,
-                len,
-                local: 0,
-            }],
-            extent: len,
-        }
+        Self { runs: vec![IndexRun { start, len, local: 0 }], extent: len }
     }
 
     /// Makes the indices of every `every`th block of `n` indices in blocks of `block`, from block `first < every` on.
@@ -132,16 +114,9 @@ impl HeldLines {
         let runs = (first.saturating_mul(block)..n)
             .step_by(block.saturating_mul(every))
             .zip((0..).step_by(block))
-            .map(|(start, local)| IndexRun {
-                start,
-                len: block.min(n - start),
-                local,
-            });
+            .map(|(start, local)| IndexRun { start, len: block.min(n - start), local });
         let runs: Vec<IndexRun> = runs.collect();
-        Self {
-            extent: runs.iter().map(|run| run.len).sum(),
-            runs,
-        }
+        Self { extent: runs.iter().map(|run| run.len).sum(), runs }
     }
 
     /// Returns the indices from `n` on, counted from there, in memory that begins with the first of them. `n` is less than the
@@ -176,22 +151,13 @@ impl HeldLines {
                 local: run.local + (start - run.start),
             })
         });
-        Self {
-            runs: runs.collect(),
-            extent: self.extent,
-        }
+        Self { runs: runs.collect(), extent: self.extent }
     }
 
     /// Returns the indices counted so that index `from` becomes `to`.
     fn moved(&self, from: usize, to: usize) -> Self {
-        let runs = self.runs.iter().map(|run| IndexRun {
-            start: run.start - from + to,
-            ..*run
-        });
-        Self {
-            runs: runs.collect(),
-            extent: self.extent,
-        }
+        let runs = self.runs.iter().map(|run| IndexRun { start: run.start - from + to, ..*run });
+        Self { runs: runs.collect(), extent: self.extent }
     }
 
     /// Returns the indices as one range that is all of the memory; `None` if they are not.
@@ -220,18 +186,11 @@ impl HeldLines {
     ) -> impl Iterator<Item = (usize, usize, usize)> + Clone {
         let Range { start, end } = range;
         let begin = self.runs.partition_point(|run| run.end() <= start);
-        self.runs[begin..]
-            .iter()
-            .take_while(move |run| run.start < end)
-            .map(move |run| {
-                let skipped = start.saturating_sub(run.start);
-                let first = run.start + skipped;
-                (
-                    first - start,
-                    run.end().min(end) - first,
-                    run.local + skipped,
-                )
-            })
+        self.runs[begin..].iter().take_while(move |run| run.start < end).map(move |run| {
+            let skipped = start.saturating_sub(run.start);
+            let first = run.start + skipped;
+            (first - start, run.end().min(end) - first, run.local + skipped)
+        })
     }
 
     /// Returns the number of indices.
@@ -246,9 +205,7 @@ impl HeldLines {
 
     /// Returns every index with its index in the rank's memory.
     pub(in crate::matrix) fn iter(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
-        self.runs
-            .iter()
-            .flat_map(|run| (run.start..run.end()).zip(run.local..))
+        self.runs.iter().flat_map(|run| (run.start..run.end()).zip(run.local..))
     }
 
     /// Counts the indices that both hold.
@@ -258,9 +215,7 @@ impl HeldLines {
 
     /// Finds the indices that both hold; `self` is the sender's.
     pub(in crate::matrix) fn find_shared(&self, receiver: &Self) -> SharedLines {
-        SharedLines {
-            parts: find_overlaps(self, receiver).collect(),
-        }
+        SharedLines { parts: find_overlaps(self, receiver).collect() }
     }
 }
 
@@ -284,10 +239,7 @@ impl Numbering {
         let mut runs = Vec::new();
         let mut next = 0;
         for run in lists.iter().flat_map(|list| &list.runs) {
-            runs.push(IndexRun {
-                local: next,
-                ..*run
-            });
+            runs.push(IndexRun { local: next, ..*run });
             next += run.len;
         }
         runs.sort_by_key(|run| run.start);
@@ -311,29 +263,23 @@ impl Numbering {
 
     /// Returns a list with the new numbers.
     fn apply(&self, lines: &HeldLines) -> HeldLines {
-        let mut runs: Vec<IndexRun> = lines
-            .runs
-            .iter()
-            .flat_map(|run| {
-                self.all
-                    .find_places(run.start..run.end())
-                    .map(|(first, len, number)| IndexRun {
-                        start: number,
-                        len,
-                        local: run.local + first,
+        let mut runs: Vec<IndexRun> =
+            lines
+                .runs
+                .iter()
+                .flat_map(|run| {
+                    self.all.find_places(run.start..run.end()).map(|(first, len, number)| {
+                        IndexRun { start: number, len, local: run.local + first }
                     })
-            })
-            .collect();
+                })
+                .collect();
         runs.sort_by_key(|run| run.start);
         runs.dedup_by(|next, run| {
             let is_neighbour = run.end() == next.start && run.local + run.len == next.local;
             run.len += if is_neighbour { next.len } else { 0 };
             is_neighbour
         });
-        HeldLines {
-            runs,
-            extent: lines.extent,
-        }
+        HeldLines { runs, extent: lines.extent }
     }
 }
 
@@ -395,22 +341,17 @@ impl SharedLines {
         range: Range<usize>,
     ) -> impl Iterator<Item = Overlap> + '_ {
         let Range { start, end } = range;
-        let begin = self
-            .parts
-            .partition_point(|part| part.first + part.len <= start);
-        self.parts[begin..]
-            .iter()
-            .take_while(move |part| part.first < end)
-            .map(move |part| {
-                let skipped = start.saturating_sub(part.first);
-                let end = (part.first + part.len).min(end);
-                Overlap {
-                    first: part.first + skipped,
-                    len: end - part.first - skipped,
-                    from: part.from + skipped,
-                    to: part.to + skipped,
-                }
-            })
+        let begin = self.parts.partition_point(|part| part.first + part.len <= start);
+        self.parts[begin..].iter().take_while(move |part| part.first < end).map(move |part| {
+            let skipped = start.saturating_sub(part.first);
+            let end = (part.first + part.len).min(end);
+            Overlap {
+                first: part.first + skipped,
+                len: end - part.first - skipped,
+                from: part.from + skipped,
+                to: part.to + skipped,
+            }
+        })
     }
 }
 
@@ -423,12 +364,7 @@ mod tests {
     }
 
     fn overlap([first, len, from, to]: [usize; 4]) -> Overlap {
-        Overlap {
-            first,
-            len,
-            from,
-            to,
-        }
+        Overlap { first, len, from, to }
     }
 
     #[test]
@@ -485,25 +421,16 @@ mod tests {
         // The first process has 0 1 4 5, the second one 2 3 6.
         let places = [(0, 0), (1, 1), (2, 4), (3, 5), (4, 2), (5, 3), (6, 6)];
         assert_eq!(held(lines), places);
-        assert_eq!(
-            (lines.as_range(), lines.as_covered_range()),
-            (None, Some(0..7))
-        );
+        assert_eq!((lines.as_range(), lines.as_covered_range()), (None, Some(0..7)));
         let some: Vec<_> = lines.find_places(1..6).collect();
         assert_eq!(some, [(0, 1, 1), (1, 2, 4), (3, 2, 2)]);
         assert!(!numbering.suits(&dealt(7, 3, 2)), "blocks of another size");
-        assert!(
-            !numbering.suits(&dealt(8, 2, 2)),
-            "another number of indices"
-        );
+        assert!(!numbering.suits(&dealt(8, 2, 2)), "another number of indices");
     }
 
     #[test]
     fn shared_indices_have_their_place_in_both() {
-        let (from, to) = (
-            HeldLines::cyclic(12, 3, 0, 2),
-            HeldLines::cyclic(12, 2, 1, 2),
-        );
+        let (from, to) = (HeldLines::cyclic(12, 3, 0, 2), HeldLines::cyclic(12, 2, 1, 2));
         // 0 1 2 6 7 8 and 2 3 6 7 10 11.
         let shared = from.find_shared(&to);
         assert_eq!((shared.len(), from.count_shared(&to)), (3, 3));

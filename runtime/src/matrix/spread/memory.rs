@@ -47,13 +47,7 @@ impl<T, D: Deref<Target = [T]> + Into<NonNull<[T]>>> LocalMemory<D> {
         let (along, lines) = order.find_lines(shape);
         let needed = (lines - 1).saturating_mul(ld).saturating_add(along);
         if data.len() < needed {
-            return Err(SpreadError::Storage {
-                len: data.len(),
-                rows,
-                cols,
-                ld,
-                needed,
-            });
+            return Err(SpreadError::Storage { len: data.len(), rows, cols, ld, needed });
         }
         Ok(match order {
             Order::Columns => MatrixView::new(data, rows, cols, ld),

@@ -83,10 +83,7 @@ pub(super) fn check_ranks(ranks: usize) -> Result<(), SpreadError> {
     if ranks <= MOST_RANKS {
         Ok(())
     } else {
-        Err(SpreadError::ManyRanks {
-            ranks,
-            most: MOST_RANKS,
-        })
+        Err(SpreadError::ManyRanks { ranks, most: MOST_RANKS })
     }
 }
 
@@ -103,11 +100,7 @@ impl Spread {
             "the layout is in blocks of another matrix"
         );
         let rects = layout.rects().iter();
-        Self::with_regions(
-            rows,
-            cols,
-            rects.map(|rect| cut_rect(rect, block, rows, cols)),
-        )
+        Self::with_regions(rows, cols, rects.map(|rect| cut_rect(rect, block, rows, cols)))
     }
 
     /// Puts a `rows×cols` matrix on a single rank.
@@ -127,10 +120,7 @@ impl Spread {
     ) -> Result<Self, SpreadError> {
         check_ranks(n_ranks)?;
         if rank >= n_ranks {
-            return Err(SpreadError::Rank {
-                rank,
-                ranks: n_ranks,
-            });
+            return Err(SpreadError::Rank { rank, ranks: n_ranks });
         }
         let holds: Vec<bool> = (0..n_ranks).map(|other| other == rank).collect();
         Ok(Self::on_each(rows, cols, &holds))
@@ -150,11 +140,7 @@ impl Spread {
         let processes = grid.rows.checked_mul(grid.cols);
         check_ranks(n_ranks)?;
         if processes.is_none_or(|processes| processes == 0 || processes > n_ranks) {
-            return Err(SpreadError::Grid {
-                rows: grid.rows,
-                cols: grid.cols,
-                ranks: n_ranks,
-            });
+            return Err(SpreadError::Grid { rows: grid.rows, cols: grid.cols, ranks: n_ranks });
         }
         let [mut rows, mut cols] = matrix.deal_lines(&grid)?;
         // For the ranks outside the grid.
@@ -171,13 +157,9 @@ impl Spread {
     /// Puts a copy of a `rows×cols` matrix on each rank that `holds` says. Such copies can be moved, and summed on the
     /// way.
     pub(crate) fn on_each(rows: usize, cols: usize, holds: &[bool]) -> Self {
-        let regions = holds.iter().map(|&holds| {
-            if holds {
-                Region::new(0..rows, 0..cols)
-            } else {
-                Region::default()
-            }
-        });
+        let regions = holds
+            .iter()
+            .map(|&holds| if holds { Region::new(0..rows, 0..cols) } else { Region::default() });
         Self::with_regions(rows, cols, regions)
     }
 
@@ -204,19 +186,13 @@ impl Spread {
     /// # Errors
     /// [`SpreadError::Sub`] if a range reaches past the matrix or runs backwards.
     pub fn sub(&self, rows: Range<usize>, cols: Range<usize>) -> Result<Self, SpreadError> {
-        for (what, range, len) in [
-            ("rows", &rows, self.rows()),
-            ("columns", &cols, self.cols()),
-        ] {
+        for (what, range, len) in [("rows", &rows, self.rows()), ("columns", &cols, self.cols())] {
             if range.start > range.end || range.end > len {
                 let range = range.clone();
                 return Err(SpreadError::Sub { what, range, len });
             }
         }
-        Ok(Self {
-            rows: self.rows.within(&rows),
-            cols: self.cols.within(&cols),
-        })
+        Ok(Self { rows: self.rows.within(&rows), cols: self.cols.within(&cols) })
     }
 
     /// Returns the same spread as a window of a larger matrix of `whole` rows and columns, with its first element in
@@ -238,9 +214,7 @@ impl Spread {
 
     /// Returns `true` if no rank holds some of the elements.
     pub(crate) fn is_window(&self) -> bool {
-        [&self.rows, &self.cols]
-            .iter()
-            .any(|dimension| dimension.held != (0..dimension.len))
+        [&self.rows, &self.cols].iter().any(|dimension| dimension.held != (0..dimension.len))
     }
 
     /// Returns the elements that ranks hold.
@@ -260,10 +234,7 @@ impl Spread {
     /// in the local memory, which has the other [`Order`](super::Order).
     #[must_use]
     pub fn transposed(&self) -> Self {
-        Self {
-            rows: self.cols.clone(),
-            cols: self.rows.clone(),
-        }
+        Self { rows: self.cols.clone(), cols: self.rows.clone() }
     }
 
     /// Numbers the rows so that what each rank holds is one range; `None` if that is so already, or cannot be.
@@ -305,8 +276,7 @@ impl Spread {
     /// # Panics
     /// If its elements are not one rectangle that is all of its local memory, as on a layout.
     pub fn part(&self, rank: usize) -> Region {
-        self.find_part(rank)
-            .unwrap_or_else(|| panic!("rank {rank} holds no single rectangle"))
+        self.find_part(rank).unwrap_or_else(|| panic!("rank {rank} holds no single rectangle"))
     }
 
     /// Returns the rectangle that `rank` holds; `None` if its elements are not one.
@@ -319,18 +289,12 @@ impl Spread {
     /// memory.
     pub(crate) fn find_covered(&self, rank: usize) -> Option<Region> {
         let Holding { rows, cols } = self.holding(rank);
-        Some(Region::new(
-            rows.as_covered_range()?,
-            cols.as_covered_range()?,
-        ))
+        Some(Region::new(rows.as_covered_range()?, cols.as_covered_range()?))
     }
 
     /// Returns the rows and columns that `rank` holds.
     pub(super) fn holding(&self, rank: usize) -> Holding<'_> {
-        Holding {
-            rows: self.rows.list_of(rank),
-            cols: self.cols.list_of(rank),
-        }
+        Holding { rows: self.rows.list_of(rank), cols: self.cols.list_of(rank) }
     }
 
     /// Returns rows and columns of the local matrix of `rank`; for a submatrix, those of the whole.
@@ -348,12 +312,7 @@ impl Spread {
     pub fn elements(&self, rank: usize) -> impl Iterator<Item = HeldElement> {
         let Holding { rows, cols } = self.holding(rank);
         cols.iter().flat_map(move |(col, local_col)| {
-            rows.iter().map(move |(row, local_row)| HeldElement {
-                row,
-                col,
-                local_row,
-                local_col,
-            })
+            rows.iter().map(move |(row, local_row)| HeldElement { row, col, local_row, local_col })
         })
     }
 
@@ -515,10 +474,7 @@ mod tests {
         let backwards = Range { start: 3, end: 2 };
         assert!(spread.sub(backwards, 0..1).is_err());
         let text = Spread::on_one(1, 1, 3, 3).unwrap_err().to_string();
-        assert!(
-            text.contains("rank 3") && text.contains("3 ranks"),
-            "{text}"
-        );
+        assert!(text.contains("rank 3") && text.contains("3 ranks"), "{text}");
         for grid in [(3, 2), (0, 4), (usize::MAX, 2)] {
             let grid = ProcessGrid::by_rows(grid.0, grid.1);
             let made = Spread::block_cyclic(&BlockCyclic::new(4, 4, 1, 1), grid, 5);
@@ -528,10 +484,8 @@ mod tests {
 
     #[test]
     fn volume_counts_elements_that_their_holder_does_not_need() {
-        let (one, other) = (
-            Spread::on_one(7, 8, 0, 5).unwrap(),
-            Spread::on_one(7, 8, 3, 5).unwrap(),
-        );
+        let (one, other) =
+            (Spread::on_one(7, 8, 0, 5).unwrap(), Spread::on_one(7, 8, 3, 5).unwrap());
         assert_eq!(volume(&one, &other), [56, 0, 0, 0, 0]);
         assert_eq!(volume(&one, &one), [0; 5]);
         let cyclic = cyclic(7, 8);

@@ -51,10 +51,8 @@ fn suit(config: Tuning, problem: &Problem, steps: u64, devices: u64) -> Tuning {
     let block = (problem.block() * problem.block()) as u64;
     Tuning {
         granule: config.granule.max(block.min(finest)),
-        check_every: steps.clamp(
-            LEAST_PAUSE * FEWEST_DECISIONS,
-            MOST_PAUSE * FEWEST_DECISIONS,
-        ) / FEWEST_DECISIONS,
+        check_every: steps.clamp(LEAST_PAUSE * FEWEST_DECISIONS, MOST_PAUSE * FEWEST_DECISIONS)
+            / FEWEST_DECISIONS,
         ..config
     }
 }
@@ -88,14 +86,7 @@ pub(crate) struct DeviceClass {
 
 impl DeviceClass {
     pub fn of(device: &DeviceInfo, likely_cores: Option<f64>) -> Self {
-        let DeviceInfo {
-            kind,
-            blas,
-            paced,
-            clock,
-            cores,
-            ..
-        } = device;
+        let DeviceInfo { kind, blas, paced, clock, cores, .. } = device;
         Self {
             name: format!("{kind:?} {blas} {paced:?} {}", cores.len()),
             has_memory: !kind.has_own_memory() && clock.is_of_host(),
@@ -151,15 +142,7 @@ impl Looking {
         };
         let learner = look.begin(0..look.parts.len(), total, steps, 1.0)?;
         let seen = vec![Vec::new(); look.parts.len()];
-        Ok(Self {
-            learner,
-            look,
-            devices,
-            total,
-            steps,
-            seen,
-            limits_s: Vec::new(),
-        })
+        Ok(Self { learner, look, devices, total, steps, seen, limits_s: Vec::new() })
     }
 
     /// Returns the next measurements of each rank's devices; `None` if enough is known.
@@ -172,9 +155,7 @@ impl Looking {
             .map(|(units, &limit_s)| Asked { units, limit_s })
             .collect();
         let devices = self.devices.iter().cloned();
-        Ok(Some(
-            devices.map(|devices| asked[devices].to_vec()).collect(),
-        ))
+        Ok(Some(devices.map(|devices| asked[devices].to_vec()).collect()))
     }
 
     pub fn observe(&mut self, seen: &[Vec<Sample>]) -> Result<(), Error> {
@@ -214,11 +195,7 @@ impl Looking {
         let Division::C(layout) = division else {
             return;
         };
-        let busy = layout
-            .rects()
-            .iter()
-            .filter(|rect| !rect.is_empty())
-            .count();
+        let busy = layout.rects().iter().filter(|rect| !rect.is_empty()).count();
         let nodes = layout.rects().iter().zip(&self.look.byte_s);
         for (devices, (rect, &byte_s)) in self.devices.iter().zip(nodes) {
             let problem = &task.problem;
@@ -231,9 +208,8 @@ impl Looking {
                     *sample = sample.plus_known(sample.units as f64 * of_element_s);
                 }
             }
-            for point in self.look.parts[devices.clone()]
-                .iter_mut()
-                .flat_map(|part| &mut part.prior)
+            for point in
+                self.look.parts[devices.clone()].iter_mut().flat_map(|part| &mut part.prior)
             {
                 point.t_s += point.d as f64 * of_element_s;
             }
@@ -259,26 +235,14 @@ impl Looking {
         let parts = 0..self.look.parts.len();
         self.learner = self.look.begin(parts, self.total, self.steps, 1.0)?;
         let slices = self.slice_by_models(problem, &decision)?;
-        let nodes = slices
-            .iter()
-            .enumerate()
-            .map(|(rank, slices)| PlannedNode::unnamed(rank, slices));
-        let plan = Plan::new(
-            problem,
-            decision.clone(),
-            None,
-            nodes.collect(),
-            Making::default(),
-        );
+        let nodes =
+            slices.iter().enumerate().map(|(rank, slices)| PlannedNode::unnamed(rank, slices));
+        let plan = Plan::new(problem, decision.clone(), None, nodes.collect(), Making::default());
         let first = match decision.division.shares() {
             None => self.place_first(&plan)?,
             Some(_) => None,
         };
-        let Some(Placed {
-            assignment,
-            laid_out,
-        }) = first
-        else {
+        let Some(Placed { assignment, laid_out }) = first else {
             self.describe_balance(&mut decision, None);
             return Ok(self.begin_with(decision, slices));
         };
@@ -318,18 +282,13 @@ impl Looking {
         problem: Problem,
         decision: &Decision,
     ) -> Result<Vec<Vec<usize>>, Error> {
-        let empty: Vec<Vec<usize>> = self
-            .devices
-            .iter()
-            .map(|devices| vec![0; devices.len()])
-            .collect();
+        let empty: Vec<Vec<usize>> =
+            self.devices.iter().map(|devices| vec![0; devices.len()]).collect();
         let plan = Plan::of_division(problem, decision.division.clone(), &empty);
         let mut slices = Vec::new();
         for (rank, devices) in self.devices.iter().enumerate() {
             let part = plan.computed(rank);
-            let (units, _) = self
-                .learner
-                .divide_among(devices.clone(), part.len() as u64)?;
+            let (units, _) = self.learner.divide_among(devices.clone(), part.len() as u64)?;
             let weights: Vec<f64> = units.iter().map(|&units| units as f64).collect();
             slices.push(apportion_columns(part.cols, &weights));
         }
@@ -344,13 +303,8 @@ impl Looking {
         };
         if let Some(units) = units {
             let times_s = self.learner.predict_times(units);
-            let nodes = self
-                .devices
-                .iter()
-                .map(|devices| times_s[devices.clone()].iter());
-            balance.times_s = nodes
-                .map(|times_s| times_s.copied().fold(0.0, f64::max))
-                .collect();
+            let nodes = self.devices.iter().map(|devices| times_s[devices.clone()].iter());
+            balance.times_s = nodes.map(|times_s| times_s.copied().fold(0.0, f64::max)).collect();
         }
         balance.imbalance = imbalance(&balance.times_s);
     }

@@ -118,16 +118,12 @@ impl<T: Scalar> NodeMeasurer<'_, T> {
         asked: &[Asked],
     ) -> Result<Vec<f64>, Error> {
         let whole = self.depth(false);
-        let depths = SHALLOW.map(|part| Depth {
-            k_max: whole.k_max.div_ceil(part),
-            ..whole
-        });
+        let depths = SHALLOW.map(|part| Depth { k_max: whole.k_max.div_ceil(part), ..whole });
         let limited = select_columns(columns, |device| asked[device].limit_s.is_some());
         let first_s = self.measure_in_step(rows, depths[0], &limited, 1)?;
         let scale = whole.k_max as f64 / depths[0].k_max as f64;
-        let slow = select_columns(&limited, |device| {
-            asked[device].is_beyond(scale * first_s[device])
-        });
+        let slow =
+            select_columns(&limited, |device| asked[device].is_beyond(scale * first_s[device]));
         if slow.iter().all(|&columns| columns == 0) {
             let times_s = self.measure_in_step(rows, whole, columns, 1)?;
             // Other ranks may have slow devices.
@@ -189,9 +185,7 @@ impl<T: Scalar> NodeMeasurer<'_, T> {
         let rect = arrange(self.task.config.layout, &even, rows, cols)
             .ok()
             .and_then(|layout| layout.rects().get(self.comm.rank()).copied());
-        let rows = rect
-            .filter(|rect| !rect.is_empty())
-            .map_or(rows, |rect| rect.rows);
+        let rows = rect.filter(|rect| !rect.is_empty()).map_or(rows, |rect| rect.rows);
         let (rows, _) = problem.size_in_elements(rows, cols);
         let least = (elements as usize).div_ceil(problem.n().max(1));
         rows.div_ceil(4).max(least).max(1)

@@ -29,16 +29,10 @@ use predictor::Predictor;
 const MEASUREMENT_SHARE: f64 = 0.035;
 
 /// Messages between ranks of one host are not slower than this.
-const SLOWEST_MEMORY: Links = Links {
-    latency_s: 1e-4,
-    bytes_per_s: 2e8,
-};
+const SLOWEST_MEMORY: Links = Links { latency_s: 1e-4, bytes_per_s: 2e8 };
 
 /// Links without a measurement.
-const FREE: Links = Links {
-    latency_s: 0.0,
-    bytes_per_s: f64::INFINITY,
-};
+const FREE: Links = Links { latency_s: 0.0, bytes_per_s: f64::INFINITY };
 
 /// The measurements for the plan of one problem, with elements of its type.
 pub(crate) struct PlanMeasurer<'a, T> {
@@ -87,9 +81,7 @@ struct Divided {
 fn are_certain(ranks: &[Vec<KnownDevice>]) -> bool {
     ranks.iter().all(|devices| {
         !devices.is_empty()
-            && devices
-                .iter()
-                .all(|device| device.is_certain() && !device.points.is_empty())
+            && devices.iter().all(|device| device.is_certain() && !device.points.is_empty())
     })
 }
 
@@ -127,10 +119,7 @@ impl PlanningTask {
         let hosts = comm.gather(&comm.host().to_owned())?;
         let is_one_host = hosts.iter().all(|host| *host == hosts[0]);
         let is_decided = problem.flop() == 0.0 || (nodes == 1 && team.len() == 1);
-        let mut config = BalanceConfig {
-            reps: measure.min_reps,
-            ..config
-        };
+        let mut config = BalanceConfig { reps: measure.min_reps, ..config };
         if is_decided {
             config.strategy = Strategy::Homogeneous;
         }
@@ -142,10 +131,7 @@ impl PlanningTask {
         };
         Ok(Self {
             problem,
-            cluster: Cluster {
-                nodes,
-                hidden: if is_one_host { 0.0 } else { 1.0 },
-            },
+            cluster: Cluster { nodes, hidden: if is_one_host { 0.0 } else { 1.0 } },
             config,
             kernel_width,
         })
@@ -161,13 +147,7 @@ impl<'a, T: Scalar> PlanMeasurer<'a, T> {
         ladder: LinkLadder,
         known: Vec<Vec<KnownDevice>>,
     ) -> Self {
-        Self {
-            node,
-            ladder,
-            load,
-            predictor: None,
-            known,
-        }
+        Self { node, ladder, load, predictor: None, known }
     }
 
     /// Measures for the planner until it has decided. The memory of measuring is freed then.
@@ -236,10 +216,8 @@ impl<'a, T: Scalar> PlanMeasurer<'a, T> {
     fn divide_by_prediction(&mut self, decision: Decision) -> Result<Divided, Error> {
         let comm = self.node.comm;
         let task = self.node.task;
-        let first = self
-            .predictor
-            .as_mut()
-            .map(|predictor| predictor.divide_first(&task, decision));
+        let first =
+            self.predictor.as_mut().map(|predictor| predictor.divide_first(&task, decision));
         let mut first = share_outcome(comm, 0, first)?;
         Ok(Divided {
             decision: first.decision,
@@ -288,12 +266,7 @@ impl<'a, T: Scalar> PlanMeasurer<'a, T> {
 
     /// Makes the planner on the head rank.
     fn begin_planner(&mut self) -> Result<Planner, Error> {
-        let PlanningTask {
-            problem,
-            cluster,
-            config,
-            kernel_width,
-        } = self.node.task;
+        let PlanningTask { problem, cluster, config, kernel_width } = self.node.task;
         let mut planner = Planner::new(problem, cluster, config, kernel_width)?;
         self.answer_alone(&mut planner)?;
         Ok(planner)
@@ -397,10 +370,8 @@ impl<'a, T: Scalar> PlanMeasurer<'a, T> {
         let comm = self.node.comm;
         let mut next = Some(Plan::of_division(self.node.task.problem, division, &[]));
         while let Some(plan) = next {
-            let need = MemoryNeed {
-                bytes: plan.memory_bytes(comm.rank()),
-                ..MemoryNeed::default()
-            };
+            let need =
+                MemoryNeed { bytes: plan.memory_bytes(comm.rank()), ..MemoryNeed::default() };
             match share_memory(comm, need, &memory_bounds()) {
                 Err(Error::Memory { .. }) => next = plan.make_leaner(),
                 shared => return shared.map(|_| true),

@@ -18,25 +18,12 @@ use crate::store::{KnownDevice, add_series};
 /// Logs a measurement, and its problems at a higher level.
 fn log_measurement(device: &str, rows: usize, columns: u64, measurement: &Measurement) {
     let normal = measurement.is_normal();
-    let Measurement {
-        sample: Sample {
-            seconds: t_s, reps, ..
-        },
-        ci_s,
-        outliers,
-        outcome,
-        ..
-    } = *measurement;
+    let Measurement { sample: Sample { seconds: t_s, reps, .. }, ci_s, outliers, outcome, .. } =
+        *measurement;
     tracing::debug!(device, rows, columns, t_s, ci_s, reps, outliers, ?normal, %outcome, "measured");
     match outcome {
         MeasureOutcome::Bounded => {
-            tracing::warn!(
-                device,
-                rows,
-                columns,
-                at_least_s = t_s,
-                "hopeless: not measured"
-            );
+            tracing::warn!(device, rows, columns, at_least_s = t_s, "hopeless: not measured");
         }
         MeasureOutcome::OutOfRepetitions | MeasureOutcome::OutOfTime => {
             tracing::info!(device, rows, columns, t_s, ci_s, %outcome, "the precision was not reached");
@@ -44,13 +31,7 @@ fn log_measurement(device: &str, rows: usize, columns: u64, measurement: &Measur
         MeasureOutcome::Idle | MeasureOutcome::Precise => {}
     }
     if normal == Some(false) {
-        tracing::info!(
-            device,
-            rows,
-            columns,
-            reps,
-            "the times are not normally distributed"
-        );
+        tracing::info!(device, rows, columns, reps, "the times are not normally distributed");
     }
 }
 
@@ -61,10 +42,7 @@ fn log_measurement(device: &str, rows: usize, columns: u64, measurement: &Measur
 fn limit_reps(measure: MeasureConfig, steps: u64, updates: f64) -> MeasureConfig {
     let reps = (MEASUREMENT_SHARE * steps as f64 / updates) as u32;
     let max_reps = reps.clamp(measure.min_reps, measure.max_reps);
-    MeasureConfig {
-        max_reps,
-        ..measure
-    }
+    MeasureConfig { max_reps, ..measure }
 }
 
 /// The measurement of a node's devices.
@@ -186,10 +164,7 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
     /// Returns the inner dimensions of the updates that are measured.
     pub(crate) fn depth(&self, along_k: bool) -> Depth {
         let (nodes, k) = (self.task.cluster.nodes, self.task.problem.k());
-        Depth {
-            k_max: self.task.kernel_width,
-            k_total: if along_k { k / nodes } else { k },
-        }
+        Depth { k_max: self.task.kernel_width, k_total: if along_k { k / nodes } else { k } }
     }
 
     /// Divides the columns of this node's part among its devices: as measured, or by their models if a part of this size was not
@@ -277,10 +252,7 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
         let part = (area / even_share).clamp(f64::MIN_POSITIVE, 1.0);
         let steps = self.task.config.steps;
         let config = limit_reps(self.measure, steps, updates as f64 * part);
-        let call = DeviceCall::Measure {
-            rows,
-            k: job.depth.k_max,
-        };
+        let call = DeviceCall::Measure { rows, k: job.depth.k_max };
         let cols = &slices;
         tell(self.observer, Progress::Calling { call, cols });
         let mut measured = measure_team(

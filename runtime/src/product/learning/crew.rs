@@ -48,11 +48,7 @@ struct MadeChange {
 
 /// Returns the number of steps of these ranks.
 fn count_steps(plan: &Plan, ranks: &Range<usize>) -> usize {
-    ranks
-        .clone()
-        .map(|rank| plan.steps(rank))
-        .max()
-        .unwrap_or(0)
+    ranks.clone().map(|rank| plan.steps(rank)).max().unwrap_or(0)
 }
 
 impl Crew {
@@ -112,11 +108,7 @@ impl Crew {
     /// Keeps the times of a step for later runs, unless something else had a device's cores.
     fn keep_times(&mut self, observed: &Observed) {
         let units = observed.list_units();
-        let kept = if self.kept == units {
-            &mut self.steady
-        } else {
-            &mut self.first
-        };
+        let kept = if self.kept == units { &mut self.steady } else { &mut self.first };
         self.kept = units;
         let samples = observed.samples.iter().enumerate();
         for (device, sample) in samples.filter(|(_, sample)| sample.units > 0) {
@@ -176,26 +168,15 @@ impl Crew {
                 samples.push(sample.counted_as(elements));
             }
         }
-        let observed = Observed {
-            is_measurement: false,
-            burst: self.burst.0,
-            samples,
-        };
-        if self
-            .ahead
-            .as_ref()
-            .is_some_and(|ahead| *ahead != observed.list_units())
-        {
+        let observed = Observed { is_measurement: false, burst: self.burst.0, samples };
+        if self.ahead.as_ref().is_some_and(|ahead| *ahead != observed.list_units()) {
             return None;
         }
         if self.ahead.take().is_some() {
             self.burst = (self.burst.0 + 1, 0);
             self.spent.push((0, 0.0));
         }
-        Some(Observed {
-            burst: self.burst.0,
-            ..observed
-        })
+        Some(Observed { burst: self.burst.0, ..observed })
     }
 
     fn note_unusable(&mut self, plan: &Plan, rank: usize, device: usize, time_s: f64) {
@@ -276,19 +257,14 @@ impl Crew {
         }
         if self.unusable.0 > 0 {
             let (count, first) = &self.unusable;
-            learnt.notices.push(format!(
-                "{first}: nothing was learnt from {count} such steps"
-            ));
+            learnt.notices.push(format!("{first}: nothing was learnt from {count} such steps"));
         }
         self.add_devices(learnt, plan);
     }
 
     fn add_devices(&self, learnt: &mut Learnt, plan: &Plan) {
         let names = self.ranks.clone().flat_map(|rank| {
-            plan.nodes()[rank]
-                .devices
-                .iter()
-                .map(move |device| (rank, &device.name))
+            plan.nodes()[rank].devices.iter().map(move |device| (rank, &device.name))
         });
         let names: Vec<(usize, &String)> = names.collect();
         for drift in self.learner.drifts() {
@@ -302,31 +278,23 @@ impl Crew {
             });
         }
         let models = self.learner.describe_models();
-        let devices = names
-            .into_iter()
-            .zip(models)
-            .map(|((rank, name), model)| LearntDevice {
-                rank,
-                name: name.clone(),
-                model,
-            });
+        let devices = names.into_iter().zip(models).map(|((rank, name), model)| LearntDevice {
+            rank,
+            name: name.clone(),
+            model,
+        });
         learnt.devices.extend(devices);
     }
 
     fn longest(&self, units: &[u64]) -> f64 {
-        self.learner
-            .predict_times(units)
-            .into_iter()
-            .fold(0.0, f64::max)
+        self.learner.predict_times(units).into_iter().fold(0.0, f64::max)
     }
 }
 
 /// Joins the steps of ranks, as many as all of them have.
 fn join_steps(ranks: &[Vec<SeenStep>]) -> Vec<Vec<&SeenStep>> {
     let steps = ranks.iter().map(Vec::len).min().unwrap_or(0);
-    (0..steps)
-        .map(|step| ranks.iter().map(|steps| &steps[step]).collect())
-        .collect()
+    (0..steps).map(|step| ranks.iter().map(|steps| &steps[step]).collect()).collect()
 }
 
 #[cfg(test)]
@@ -342,20 +310,13 @@ mod tests {
     fn make_plan() -> Plan {
         let problem = Problem::new(64, 64, 64, 8).unwrap();
         let layout = slice_cols(8, &[4, 4]).unwrap();
-        Plan::with_layout(problem, layout, &[vec![32], vec![32]])
-            .unwrap()
-            .with_look(Some(FirstLook {
-                parts: vec![AdaptivePart::default(); 2],
-                ..FirstLook::default()
-            }))
+        Plan::with_layout(problem, layout, &[vec![32], vec![32]]).unwrap().with_look(Some(
+            FirstLook { parts: vec![AdaptivePart::default(); 2], ..FirstLook::default() },
+        ))
     }
 
     fn make_step(plan: &Plan, seconds: f64) -> SeenStep {
-        SeenStep {
-            k: plan.panel(),
-            rows: 64,
-            samples: vec![Sample::measured(32, seconds, 1, 0.0)],
-        }
+        SeenStep { k: plan.panel(), rows: 64, samples: vec![Sample::measured(32, seconds, 1, 0.0)] }
     }
 
     fn list_seconds(series: &[Series]) -> Vec<Vec<f64>> {

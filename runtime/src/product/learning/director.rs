@@ -79,10 +79,7 @@ impl<'p> LearningDirector<'p> {
             costs: ChangeCosts::default(),
             decisions: Vec::new(),
             lacking: None,
-            learnt: Learnt {
-                replayed: settings.replay.is_some(),
-                ..Learnt::default()
-            },
+            learnt: Learnt { replayed: settings.replay.is_some(), ..Learnt::default() },
             settings,
         })
     }
@@ -92,9 +89,7 @@ impl<'p> LearningDirector<'p> {
     /// # Errors
     /// [`Error::Record`] with the memory that one lacked, the same on every rank.
     pub fn check_repeated(&self) -> Result<(), Error> {
-        self.lacking
-            .clone()
-            .map_or(Ok(()), |reason| Err(Error::Record(reason)))
+        self.lacking.clone().map_or(Ok(()), |reason| Err(Error::Record(reason)))
     }
 
     /// Returns the times of the steps of all devices, in the order of the ranks. A device that had no work has none,
@@ -112,16 +107,12 @@ impl<'p> LearningDirector<'p> {
     /// Returns what crews saw of their devices, in the order of all ranks' devices.
     fn list_devices<V: Clone + Default>(&self, of_crew: fn(&Crew) -> Vec<V>) -> Vec<V> {
         let nodes = self.plan.nodes().iter();
-        let mut all: Vec<Vec<V>> = nodes
-            .map(|node| vec![V::default(); node.devices.len()])
-            .collect();
+        let mut all: Vec<Vec<V>> =
+            nodes.map(|node| vec![V::default(); node.devices.len()]).collect();
         for crew in self.crews.iter().filter(|_| self.settings.replay.is_none()) {
             let mut seen = of_crew(crew).into_iter();
             for devices in &mut all[crew.ranks.clone()] {
-                devices
-                    .iter_mut()
-                    .zip(&mut seen)
-                    .for_each(|(device, seen)| *device = seen);
+                devices.iter_mut().zip(&mut seen).for_each(|(device, seen)| *device = seen);
             }
         }
         all.concat()
@@ -164,10 +155,7 @@ impl<'p> LearningDirector<'p> {
             let steps = steps.saturating_mul(at.steps as u64) / mine;
             fewest = fewest.min(usize::try_from(steps).unwrap_or(usize::MAX));
         }
-        Ok(Directive {
-            change: (next != *at.assignment).then_some(next),
-            steps: fewest,
-        })
+        Ok(Directive { change: (next != *at.assignment).then_some(next), steps: fewest })
     }
 
     /// Corrects the expected cost of changes by the seconds of the last one; 0 without a change.
@@ -186,10 +174,7 @@ impl<'p> LearningDirector<'p> {
         let index = self.learnt.decisions - 1;
         let recorded = recorded.and_then(|record| record.decision(index)).cloned();
         let Some(recorded) = recorded.filter(|recorded| recorded.step == at.step) else {
-            return Err(Error::Record(format!(
-                "it has no decision on step {}",
-                at.step
-            )));
+            return Err(Error::Record(format!("it has no decision on step {}", at.step)));
         };
         let directive = self.learn(&StepTimes {
             ranks: recorded.ranks.clone(),
@@ -262,9 +247,7 @@ impl Director for LearningDirector<'_> {
             self.lacking = Some(format!("a change of it finds no memory: {reason}"));
         }
         self.forget_change();
-        self.learnt
-            .notices
-            .push(format!("parts of C stay where they are: {reason}"));
+        self.learnt.notices.push(format!("parts of C stay where they are: {reason}"));
         if let Some(last) = self.decisions.last_mut() {
             last.is_refused = true;
         }

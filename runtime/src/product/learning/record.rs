@@ -66,10 +66,7 @@ impl RecordedDecision {
     /// Returns the directive without a change that found no memory.
     pub(super) fn to_obey(&self) -> Directive {
         let change = self.directive.change.clone();
-        Directive {
-            change: change.filter(|_| !self.is_refused),
-            ..self.directive
-        }
+        Directive { change: change.filter(|_| !self.is_refused), ..self.directive }
     }
 }
 
@@ -79,12 +76,7 @@ impl RunRecord {
         conditions: RunConditions,
         decisions: Vec<RecordedDecision>,
     ) -> Self {
-        Self {
-            schema: SCHEMA,
-            plan: plan.without_fit(),
-            conditions,
-            decisions,
-        }
+        Self { schema: SCHEMA, plan: plan.without_fit(), conditions, decisions }
     }
 
     /// The plan that the run began with.
@@ -109,9 +101,8 @@ impl RunRecord {
     /// # Collective
     /// All ranks, with the same path.
     pub fn load(comm: &dyn Comm, path: &Path) -> Result<Self, Error> {
-        let _call = CollectiveCall::new(comm, "loading a record")
-            .with_path("file", path)
-            .enter()?;
+        let _call =
+            CollectiveCall::new(comm, "loading a record").with_path("file", path).enter()?;
         let read = (comm.rank() == 0).then(|| {
             let text = read_text(path).map_err(|error| Error::file(path, error))?;
             Self::parse(&text, path)
@@ -135,17 +126,13 @@ impl RunRecord {
     fn check(&self) -> Result<(), Error> {
         self.plan.check()?;
         if self.plan.look().is_none() {
-            return Err(Error::Record(
-                "its plan leaves nothing to the run".to_owned(),
-            ));
+            return Err(Error::Record("its plan leaves nothing to the run".to_owned()));
         }
         let nodes = self.plan.nodes();
         for (index, decision) in self.decisions.iter().enumerate() {
             let mut ranks = decision.ranks.iter().zip(nodes);
             let suits = ranks.all(|(steps, node)| {
-                steps
-                    .iter()
-                    .all(|step| step.samples.len() == node.devices.len())
+                steps.iter().all(|step| step.samples.len() == node.devices.len())
             });
             if !suits || decision.ranks.len() != nodes.len() {
                 return Err(Error::Record(format!(

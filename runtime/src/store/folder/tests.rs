@@ -18,11 +18,8 @@ fn open(folder: &TempDir) -> StoreFolder {
 /// Reads the store, and returns the writers of its runs and the words.
 fn read(store: &StoreFolder) -> (Vec<String>, Vec<String>) {
     let mut words = Vec::new();
-    let runs = store
-        .read_all(&mut words)
-        .into_iter()
-        .filter_map(|segment| segment.runs.ok())
-        .flatten();
+    let runs =
+        store.read_all(&mut words).into_iter().filter_map(|segment| segment.runs.ok()).flatten();
     (runs.map(|run| run.writer).collect(), words)
 }
 
@@ -33,9 +30,8 @@ fn write(store: &StoreFolder, writer: &str) -> Result<PathBuf, Error> {
 #[test]
 fn a_segment_is_copied_to_a_store_that_lacks_it() {
     let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
-    let [one, other] = folders
-        .each_ref()
-        .map(|folder| StoreFolder::new(folder.path().to_owned(), true));
+    let [one, other] =
+        folders.each_ref().map(|folder| StoreFolder::new(folder.path().to_owned(), true));
     let mut last = None;
     for seconds in [0.5, 0.25] {
         let runs = [stored("w", 1, &[(10, &[seconds])])];
@@ -93,10 +89,7 @@ fn a_writer_killed_at_any_point_loses_nothing_and_leaves_nothing_half() {
             "named" => &["before", "killed"],
             _ => &["before"],
         };
-        assert!(
-            writers == expected && words.is_empty(),
-            "{stage} {writers:?} {words:?}"
-        );
+        assert!(writers == expected && words.is_empty(), "{stage} {writers:?} {words:?}");
     }
     write(&store, "later").unwrap();
     assert_eq!(read(&store).0, ["before", "killed", "later"]);
@@ -109,13 +102,8 @@ fn a_full_disk_at_any_point_is_told_and_loses_nothing() {
     write(&store, "before").unwrap();
     for stage in &STAGES[..5] {
         let fault = Fault::Refusal(Errno::NOSPC);
-        let text = run_with(stage, fault, || write(&store, "refused"))
-            .unwrap_err()
-            .to_string();
-        assert!(
-            text.contains("refused.segment") && text.contains("space"),
-            "{text}"
-        );
+        let text = run_with(stage, fault, || write(&store, "refused")).unwrap_err().to_string();
+        assert!(text.contains("refused.segment") && text.contains("space"), "{text}");
         assert_eq!(read(&store), (vec!["before".to_owned()], vec![]));
         let left = fs::read_dir(folder.path().join("v4")).unwrap().count();
         assert_eq!(left, 1, "{stage}");
@@ -128,15 +116,10 @@ fn a_store_that_cannot_be_written_is_read() {
     write(&open(&folder), "before").unwrap();
     fs::write(folder.path().join("v4/x.segment"), "{").unwrap();
     let site = StoreFolder::new(folder.path().to_owned(), false);
-    let refused = run_with("set aside", Fault::Refusal(Errno::ROFS), || {
-        read(&open(&folder))
-    });
+    let refused = run_with("set aside", Fault::Refusal(Errno::ROFS), || read(&open(&folder)));
     for (writers, words) in [read(&site), refused, read(&site)] {
         assert_eq!(writers, ["before"]);
-        assert!(
-            words.len() == 1 && words[0].contains("x.segment is not read"),
-            "{words:?}"
-        );
+        assert!(words.len() == 1 && words[0].contains("x.segment is not read"), "{words:?}");
     }
     // A file in the place of a folder.
     fs::write(folder.path().join("file"), "").unwrap();
@@ -156,10 +139,7 @@ fn broken_segments_are_set_aside_and_kept() {
     fs::write(whole.with_file_name("c.segment"), b"\xff\xfe").unwrap();
     let (writers, words) = read(&store);
     assert_eq!(writers, ["a"]);
-    assert!(
-        words.len() == 2 && words[0].contains("b.segment is set aside"),
-        "{words:?}"
-    );
+    assert!(words.len() == 2 && words[0].contains("b.segment is set aside"), "{words:?}");
     assert_eq!(read(&store), (vec!["a".to_owned()], vec![]));
     let kept = fs::read(cut.with_extension(SET_ASIDE)).unwrap();
     assert_eq!(kept, &text[..text.len() / 2]);
@@ -199,13 +179,7 @@ fn what_is_no_file_is_not_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(&folder);
     let pipe = write(&store, "a").unwrap().with_file_name("pipe.segment");
-    assert!(
-        Command::new("mkfifo")
-            .arg(&pipe)
-            .status()
-            .unwrap()
-            .success()
-    );
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let (writers, words) = read(&store);
     assert_eq!((writers.len(), words.len()), (1, 1), "{words:?}");
     assert!(pipe.exists());
@@ -244,10 +218,7 @@ fn a_segment_that_could_not_be_read_is_not_written() {
     let mut run = stored("w", 1, &[(10, &[0.5])]);
     run.samples[0].seconds = vec![0.123_456_789_012_345_67; LARGEST_BYTES as usize / 20];
     let refused = store.write("w", &[run]).unwrap_err().to_string();
-    assert!(
-        refused.contains("w.segment") && refused.contains("bytes"),
-        "{refused}"
-    );
+    assert!(refused.contains("w.segment") && refused.contains("bytes"), "{refused}");
     assert_eq!(read(&store), (vec![], vec![]));
 }
 

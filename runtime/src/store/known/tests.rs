@@ -19,10 +19,7 @@ fn devices_of_which_no_step_is_kept_are_explained() {
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(told[0].starts_with(reason), "{told:?}");
     let first = |slowed| explain_losses(&names[..1], &series, &stopped, &[slowed]);
-    assert_eq!(
-        first(true),
-        ["the store keeps no times of this run of a: heat made it slower"]
-    );
+    assert_eq!(first(true), ["the store keeps no times of this run of a: heat made it slower"]);
     assert!(first(false).is_empty());
 }
 
@@ -53,20 +50,13 @@ fn store_time(key: &StoreKey, run: u64, seconds: f64) -> StoredRun {
         run,
         at_s: read_clock_s(),
         key: key.clone(),
-        samples: vec![Series {
-            units: 100,
-            seconds: vec![seconds],
-            at_least: false,
-        }],
+        samples: vec![Series { units: 100, seconds: vec![seconds], at_least: false }],
     }
 }
 
 /// Opens the store in a folder for a job with a rank on each of these sources.
 fn open_folder(folder: &TempDir, sources: &[KeySource]) -> JobStore {
-    let places = StorePlaces {
-        user: folder.path().to_owned(),
-        sites: Vec::new(),
-    };
+    let places = StorePlaces { user: folder.path().to_owned(), sites: Vec::new() };
     JobStore {
         store: ModelStore::open(StoreMode::ReadWrite, Some(places)).unwrap(),
         mpi: "Open MPI v4.1.4".to_owned(),
@@ -95,10 +85,8 @@ fn make_problem(width: usize) -> (Problem, KeyedWork) {
 /// Looks for a device with panels of `wanted` columns in a store that knows it with panels of `stored`.
 fn find_by_width(source: &KeySource, stored: usize, wanted: usize) -> (KnownDevice, Vec<String>) {
     let key = source.make_key(make_problem(stored).1, &[]);
-    let (_folder, store) = open_store(
-        std::slice::from_ref(source),
-        &[store_time(&key, 1, stored as f64)],
-    );
+    let (_folder, store) =
+        open_store(std::slice::from_ref(source), &[store_time(&key, 1, stored as f64)]);
     let (devices, words) = store.find_devices(&make_problem(wanted).0, wanted);
     (devices.concat().remove(0), words)
 }
@@ -204,9 +192,8 @@ fn stale_models_are_told_of_once() {
         (&[0.5, 0.5, 1.0, 1.0, 1.0, 1.0], false),
     ] {
         let runs = (1..).zip(times_s);
-        let runs: Vec<StoredRun> = runs
-            .map(|(run, &seconds)| store_time(&key, run, seconds))
-            .collect();
+        let runs: Vec<StoredRun> =
+            runs.map(|(run, &seconds)| store_time(&key, run, seconds)).collect();
         let (_folder, store) = open_store(std::slice::from_ref(&source), &runs);
         let (devices, words) = store.find_devices(&problem, 16);
         let word = "older models of cpu0 of a are stale: 3 runs in a row took 2.00 times as long as the 2 before";
@@ -231,28 +218,13 @@ fn links_are_found_by_their_key_unless_a_fact_differs() {
         };
         let identities = vary_fields(identity).into_iter().map(|(field, identity)| {
             let identity = Identity::Links(identity);
-            (
-                field,
-                StoreKey {
-                    identity,
-                    ..key.clone()
-                },
-            )
+            (field, StoreKey { identity, ..key.clone() })
         });
         let conditions = vary_fields(&key.conditions).into_iter();
-        let conditions = conditions.map(|(field, conditions)| {
-            (
-                field,
-                StoreKey {
-                    conditions,
-                    ..key.clone()
-                },
-            )
-        });
-        for (field, stored) in [(String::new(), key.clone())]
-            .into_iter()
-            .chain(identities)
-            .chain(conditions)
+        let conditions =
+            conditions.map(|(field, conditions)| (field, StoreKey { conditions, ..key.clone() }));
+        for (field, stored) in
+            [(String::new(), key.clone())].into_iter().chain(identities).chain(conditions)
         {
             let (_folder, store) = open_store(&sources, &[store_time(&stored, 1, 0.5)]);
             let found = store.find_fresh(times);
@@ -295,17 +267,11 @@ fn every_field_of_a_key_decides_if_a_device_is_known() {
             identity.width *= 3;
         }
         let identity = Identity::Device(identity);
-        let key = StoreKey {
-            identity,
-            ..keys[0].clone()
-        };
+        let key = StoreKey { identity, ..keys[0].clone() };
         stored.push((field, key, KnownFrom::Fresh));
     }
     for (field, conditions) in vary_fields(&keys[0].conditions) {
-        let key = StoreKey {
-            conditions,
-            ..keys[0].clone()
-        };
+        let key = StoreKey { conditions, ..keys[0].clone() };
         stored.push((field, key, KnownFrom::StoreAndProbe));
     }
     for (field, key, origin) in stored {
@@ -313,14 +279,8 @@ fn every_field_of_a_key_decides_if_a_device_is_known() {
         let (_folder, store) = open_store(&sources, &runs);
         let (origins, words) = find_origins(&store, &problem);
         assert_eq!(origins[0], origin, "{field}");
-        let is_told = words
-            .iter()
-            .any(|word| word.ends_with(&format!("other {field}")));
-        assert_eq!(
-            is_told,
-            origin == KnownFrom::StoreAndProbe,
-            "{field}: {words:?}"
-        );
+        let is_told = words.iter().any(|word| word.ends_with(&format!("other {field}")));
+        assert_eq!(is_told, origin == KnownFrom::StoreAndProbe, "{field}: {words:?}");
         // Devices of a host are measured together.
         assert_eq!(origins[1] == KnownFrom::Store, field.is_empty(), "{field}");
     }
@@ -345,23 +305,13 @@ fn expect_origin(fact: &str) -> KnownFrom {
 /// Returns copies of a device with one fact changed, each with the name of that fact.
 fn vary_source(source: &KeySource) -> Vec<(String, KeySource)> {
     let mut varied = vary_fields(source);
-    varied.extend(
-        vary_fields(&source.device)
-            .into_iter()
-            .map(|(field, device)| {
-                let source = KeySource {
-                    device,
-                    ..source.clone()
-                };
-                (format!("device.{field}"), source)
-            }),
-    );
+    varied.extend(vary_fields(&source.device).into_iter().map(|(field, device)| {
+        let source = KeySource { device, ..source.clone() };
+        (format!("device.{field}"), source)
+    }));
     let conditions = vary_fields(&source.conditions).into_iter();
     varied.extend(conditions.map(|(field, conditions)| {
-        let source = KeySource {
-            conditions,
-            ..source.clone()
-        };
+        let source = KeySource { conditions, ..source.clone() };
         (format!("conditions.{field}"), source)
     }));
     varied
@@ -376,28 +326,17 @@ fn what_a_job_writes_is_found_unless_a_fact_about_the_device_differs() {
     written.keep_series(work, [0.5, 0.25].map(|time_s| [time_message(100, time_s)]));
     written.save("a").unwrap().unwrap();
     let found = open_folder(&folder, &sources);
-    assert_eq!(
-        find_origins(&found, &problem),
-        (vec![KnownFrom::Store; 2], vec![])
-    );
+    assert_eq!(find_origins(&found, &problem), (vec![KnownFrom::Store; 2], vec![]));
     let times = found.find_devices(&problem, 16).0.concat();
     let times = times.iter().map(|device| device.points[0].t_s);
-    assert!(
-        times
-            .zip([0.5, 0.25])
-            .all(|(found, kept)| (found / kept - 1.0).abs() < 1e-9)
-    );
+    assert!(times.zip([0.5, 0.25]).all(|(found, kept)| (found / kept - 1.0).abs() < 1e-9));
     for (fact, changed) in vary_source(&sources[0]) {
         let store = open_folder(&folder, &[changed, sources[1].clone()]);
         let (origins, _) = find_origins(&store, &problem);
         assert_eq!(origins[0], expect_origin(&fact), "{fact}");
     }
     // A fact of the work that is new has to be taken up here.
-    let KeyedWork {
-        element: ElementType::F64,
-        width: 16,
-    } = work
-    else {
+    let KeyedWork { element: ElementType::F64, width: 16 } = work else {
         panic!("{work:?}");
     };
     // The block size is none: the times are those of an area.
@@ -412,10 +351,8 @@ fn what_a_job_writes_is_found_unless_a_fact_about_the_device_differs() {
 
 /// Returns a device of each of two hosts of one name, with these ids of their machines.
 fn make_namesakes(machines: [Option<&str>; 2]) -> [KeySource; 2] {
-    let mut sources = [1, 2].map(|number| KeySource {
-        place: format!("a ({number})"),
-        ..make_test_source()
-    });
+    let mut sources =
+        [1, 2].map(|number| KeySource { place: format!("a ({number})"), ..make_test_source() });
     for (source, machine) in sources.iter_mut().zip(machines) {
         source.conditions.machine = machine.map(str::to_owned);
     }
@@ -431,13 +368,7 @@ fn hosts_of_one_name_are_not_taken_for_one() {
     let runs = [(&keys[0], 0.5), (&keys[1], 0.25)].map(|(key, time_s)| store_time(key, 1, time_s));
     for order in [[&one, &other], [&other, &one]] {
         let (_folder, store) = open_store(&order.map(KeySource::clone), &runs);
-        for (device, source) in store
-            .find_devices(&problem, 16)
-            .0
-            .concat()
-            .iter()
-            .zip(order)
-        {
+        for (device, source) in store.find_devices(&problem, 16).0.concat().iter().zip(order) {
             assert_eq!(device.from, KnownFrom::Store);
             let time_s = if source == &one { 0.5 } else { 0.25 };
             assert!((device.points[0].t_s / time_s - 1.0).abs() < 1e-9);

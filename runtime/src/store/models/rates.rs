@@ -77,11 +77,8 @@ fn find_contradiction(old: &[&RatedRun], last: &[&RatedRun]) -> Option<f64> {
     if off.is_empty() {
         return None;
     }
-    let squares: Vec<f64> = old
-        .iter()
-        .filter_map(|run| compare(&run.times, &known))
-        .map(|log| log * log)
-        .collect();
+    let squares: Vec<f64> =
+        old.iter().filter_map(|run| compare(&run.times, &known)).map(|log| log * log).collect();
     let variance = match squares.len() {
         0 | 1 => ONE_RUN.powi(2),
         n => squares.iter().sum::<f64>() / (n - 1) as f64,
@@ -103,10 +100,7 @@ fn compare(times: &[LogTime], others: &[LogTime]) -> Option<f64> {
                 .filter(|other| !other.is_bound())
                 .map(|other| ((other.d / time.d).ln().abs(), other.unit_log()))
                 .filter(|(distance, _)| *distance < NEARBY.ln());
-            let least = nearby
-                .clone()
-                .map(|(distance, _)| distance)
-                .fold(f64::INFINITY, f64::min);
+            let least = nearby.clone().map(|(distance, _)| distance).fold(f64::INFINITY, f64::min);
             let nearest: Vec<f64> = nearby
                 .filter(|(distance, _)| *distance <= least + SAME.ln())
                 .map(|(_, log)| log)
@@ -125,11 +119,7 @@ pub(super) fn list_times(run: &StoredRun) -> Vec<LogTime> {
             d: series.units as f64,
             log_s: find_median(&series.seconds).ln(),
             variance: ONE_RUN.powi(2),
-            quality: if series.at_least {
-                Quality::AtLeast
-            } else {
-                Quality::Measured
-            },
+            quality: if series.at_least { Quality::AtLeast } else { Quality::Measured },
         })
         .collect()
 }
@@ -147,11 +137,7 @@ pub(super) fn combine(runs: &[&RatedRun], now_s: u64, same: f64) -> Vec<LogTime>
     for (index, RatedRun { run, times }) in runs.iter().enumerate() {
         let months = (now_s.saturating_sub(run.at_s) as f64 / MONTH_S).min(MONTHS);
         let age = MONTH.powi(2) * months;
-        all.extend(times.iter().map(|&time| AgedTime {
-            time,
-            run: index,
-            age,
-        }));
+        all.extend(times.iter().map(|&time| AgedTime { time, run: index, age }));
     }
     all.sort_by(|a, b| a.time.d.total_cmp(&b.time.d));
     let mut combined = Vec::new();
@@ -171,10 +157,7 @@ fn combine_size(group: &[AgedTime]) -> LogTime {
     let mut of_runs: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
     let (mut sizes, mut age) = (Vec::new(), f64::INFINITY);
     for aged in group.iter().filter(|aged| aged.time.is_bound() == is_bound) {
-        of_runs
-            .entry(aged.run)
-            .or_default()
-            .push(aged.time.unit_log());
+        of_runs.entry(aged.run).or_default().push(aged.time.unit_log());
         sizes.push(aged.time.d);
         age = age.min(aged.age);
     }
@@ -191,11 +174,7 @@ fn combine_size(group: &[AgedTime]) -> LogTime {
         d,
         log_s: log + d.ln(),
         variance: spread / runs + age,
-        quality: if is_bound {
-            Quality::AtLeast
-        } else {
-            Quality::Measured
-        },
+        quality: if is_bound { Quality::AtLeast } else { Quality::Measured },
     }
 }
 
@@ -205,9 +184,7 @@ pub(super) fn overlay(own: &mut Vec<LogTime>, other: &[LogTime]) {
         return;
     };
     let [least, most] = [own.first(), own.last()].map(|time| time.map_or(0.0, |time| time.d));
-    let beyond = other
-        .iter()
-        .filter(|time| time.d * SAME < least || time.d > most * SAME);
+    let beyond = other.iter().filter(|time| time.d * SAME < least || time.d > most * SAME);
     own.extend(beyond.map(|time| LogTime {
         log_s: time.log_s + ratio,
         variance: time.variance + ONE_RUN.powi(2),
@@ -222,7 +199,5 @@ pub(super) fn thin(times: &[LogTime]) -> Vec<LogTime> {
         return times.to_vec();
     }
     let last = times.len() - 1;
-    (0..POINTS)
-        .map(|index| times[index * last / (POINTS - 1)])
-        .collect()
+    (0..POINTS).map(|index| times[index * last / (POINTS - 1)]).collect()
 }

@@ -45,11 +45,7 @@ pub(super) fn count_parts<T: Element>() -> usize {
 /// Returns the rectangle of the factor that this rank holds.
 pub(super) fn find_part<T: Element>(factor: &Operand<'_, T>) -> Region {
     let stored = factor.matrix().part();
-    if factor.op().transposes() {
-        stored.transposed()
-    } else {
-        stored
-    }
+    if factor.op().transposes() { stored.transposed() } else { stored }
 }
 
 /// Passes over the elements of `region` that this rank holds.
@@ -86,9 +82,7 @@ pub(super) fn pass_over<T: Element>(
 /// Cuts a range into pieces of at most `len`.
 fn cut(range: Range<usize>, len: usize) -> impl Iterator<Item = Range<usize>> {
     let end = range.end;
-    range
-        .step_by(len)
-        .map(move |start| start..end.min(start + len))
+    range.step_by(len).map(move |start| start..end.min(start + len))
 }
 
 fn copy_tile<'b, T: Element>(
@@ -112,9 +106,7 @@ fn read_columns<'b, T: Element>(view: View<'b, T>, converted: &'b mut Vec<f64>) 
         let singles: &[f32] = bytemuck::cast_slice(column);
         converted.extend(singles.iter().map(|&single| f64::from(single)));
     }
-    converted
-        .chunks_exact(view.rows() * count_parts::<T>())
-        .collect()
+    converted.chunks_exact(view.rows() * count_parts::<T>()).collect()
 }
 
 /// The terms that are added beside products. No type: these functions are compiled here and not for each user, whose code may
@@ -136,10 +128,7 @@ pub(super) struct Totals {
 
 impl Totals {
     pub(super) fn zeros(len: usize) -> Self {
-        Self {
-            high: vec![0.0; len],
-            low: vec![0.0; len],
-        }
+        Self { high: vec![0.0; len], low: vec![0.0; len] }
     }
 
     /// Adds other totals from `first` on, times a factor. Those of complex elements lie in pairs: real part, imaginary part.
@@ -171,11 +160,7 @@ impl Totals {
 
     /// Returns the totals, rounded once.
     pub(super) fn round(&self) -> Vec<f64> {
-        self.high
-            .iter()
-            .zip(&self.low)
-            .map(|(high, low)| high + low)
-            .collect()
+        self.high.iter().zip(&self.low).map(|(high, low)| high + low).collect()
     }
 }
 
@@ -186,16 +171,7 @@ fn cut_columns<'a, S: Simd>(
     len: usize,
 ) -> ([&'a [S::f64s]; BATCH], [&'a [f64]; BATCH]) {
     let [c0, c1, c2, c3, c4, c5, c6, c7] = shorten(columns, len);
-    let [
-        (v0, r0),
-        (v1, r1),
-        (v2, r2),
-        (v3, r3),
-        (v4, r4),
-        (v5, r5),
-        (v6, r6),
-        (v7, r7),
-    ] = [
+    let [(v0, r0), (v1, r1), (v2, r2), (v3, r3), (v4, r4), (v5, r5), (v6, r6), (v7, r7)] = [
         S::as_simd_f64s(c0),
         S::as_simd_f64s(c1),
         S::as_simd_f64s(c2),
@@ -205,10 +181,7 @@ fn cut_columns<'a, S: Simd>(
         S::as_simd_f64s(c6),
         S::as_simd_f64s(c7),
     ];
-    (
-        [v0, v1, v2, v3, v4, v5, v6, v7],
-        [r0, r1, r2, r3, r4, r5, r6, r7],
-    )
+    ([v0, v1, v2, v3, v4, v5, v6, v7], [r0, r1, r2, r3, r4, r5, r6, r7])
 }
 
 /// Gives all columns one length, so that no index is checked in a loop. Written out: the compiler forgets the length in a
@@ -216,16 +189,7 @@ fn cut_columns<'a, S: Simd>(
 #[inline(always)]
 fn shorten<'a, V>(columns: &[&'a [V]; BATCH], len: usize) -> [&'a [V]; BATCH] {
     let [c0, c1, c2, c3, c4, c5, c6, c7] = *columns;
-    [
-        &c0[..len],
-        &c1[..len],
-        &c2[..len],
-        &c3[..len],
-        &c4[..len],
-        &c5[..len],
-        &c6[..len],
-        &c7[..len],
-    ]
+    [&c0[..len], &c1[..len], &c2[..len], &c3[..len], &c4[..len], &c5[..len], &c6[..len], &c7[..len]]
 }
 
 /// Adds to a sum a term of a column's factor and a number of the column.
@@ -307,16 +271,7 @@ fn take_line<V: Copy>(columns: &[&[V]; BATCH], i: usize) -> [V; BATCH] {
 fn splat<S: Simd>(simd: S, factors: &[f64; BATCH]) -> [S::f64s; BATCH] {
     let [f0, f1, f2, f3, f4, f5, f6, f7] = *factors;
     let splat = |factor| simd.splat_f64s(factor);
-    [
-        splat(f0),
-        splat(f1),
-        splat(f2),
-        splat(f3),
-        splat(f4),
-        splat(f5),
-        splat(f6),
-        splat(f7),
-    ]
+    [splat(f0), splat(f1), splat(f2), splat(f3), splat(f4), splat(f5), splat(f6), splat(f7)]
 }
 
 /// Adds a number to a total of twice its precision.
@@ -404,12 +359,7 @@ impl AddGroups<'_> {
     ) {
         let high = vector_at::<S>(&mut self.totals.high, at);
         let low = vector_at::<S>(&mut self.totals.low, at);
-        add_exactly(
-            simd,
-            high,
-            low,
-            Products::sum(simd, &splat(simd, factors), line),
-        );
+        add_exactly(simd, high, low, Products::sum(simd, &splat(simd, factors), line));
     }
 }
 

@@ -92,14 +92,7 @@ impl<T: Scalar> Probe<T> {
         let told = (comm.rank() == 0).then_some((bits, found.suspects, found.overflows));
         let (bits, suspects, overflows) = comm.share(0, told)?;
         let [residual, certain, finds, terms] = bits.map(f64::from_bits);
-        Ok(Comparison {
-            residual,
-            certain,
-            finds,
-            suspects,
-            terms,
-            overflows,
-        })
+        Ok(Comparison { residual, certain, finds, suspects, terms, overflows })
     }
 
     /// Passes over the residuals of all rows and groups, on every rank.
@@ -217,9 +210,7 @@ pub(super) fn read_element(parts: &[f64]) -> Complex64 {
 
 /// Adds the values of each element's parts.
 pub(super) fn fold(values: &[f64], parts: usize) -> impl Iterator<Item = f64> {
-    values
-        .chunks_exact(parts)
-        .map(|of_element| of_element.iter().sum())
+    values.chunks_exact(parts).map(|of_element| of_element.iter().sum())
 }
 
 /// Returns a residual in units of its bound; infinite if that is no number, and for a nonzero residual with bound zero.
@@ -229,11 +220,7 @@ pub(super) fn divide(residual: f64, bound: f64) -> f64 {
     }
     let ratio = residual / bound;
     // An infinite bound would let any result pass.
-    if ratio.is_nan() || bound.is_infinite() {
-        f64::INFINITY
-    } else {
-        ratio
-    }
+    if ratio.is_nan() || bound.is_infinite() { f64::INFINITY } else { ratio }
 }
 
 impl Comparison {

@@ -112,11 +112,7 @@ impl<T: Scalar> Probe<T> {
         c: &HeldMatrix<'_, T>,
         suspects: &[SuspectResidual],
     ) -> Result<Examined, Error> {
-        let mut examined = Examined {
-            largest: 0.0,
-            unexplained: 0.0,
-            raised: 1.0,
-        };
+        let mut examined = Examined { largest: 0.0, unexplained: 0.0, raised: 1.0 };
         for suspects in suspects.chunks((TERMS_AT_ONCE / self.k.max(1)).max(1)) {
             let list = |suspect: &SuspectResidual| {
                 vec![ComputedElement::default(); self.groups.cols(suspect.group).len()]
@@ -166,10 +162,8 @@ impl<T: Scalar> Probe<T> {
                 let element = &mut elements[col - cols.start];
                 let values = numbers.chunks_exact(count_parts::<T>()).map(read_element);
                 let terms = row[batch.rows.clone()].iter().zip(values);
-                element.drift += terms
-                    .map(|(a, b)| element.add::<T>(*a, b))
-                    .sum::<Complex64>()
-                    .norm();
+                element.drift +=
+                    terms.map(|(a, b)| element.add::<T>(*a, b)).sum::<Complex64>().norm();
             }
         });
     }
@@ -240,9 +234,7 @@ impl<T: Scalar> Probe<T> {
             // A rank's terms were added to a sum that is smaller than that of all ranks, so they drifted less.
             let drift = (DRIFT * ranks as f64 * drift).min(find_worst_bound::<T>(terms) * size);
             let bound = drift.max(unit);
-            examined.largest = examined
-                .largest
-                .max(divide(error.norm(), bound + underflow));
+            examined.largest = examined.largest.max(divide(error.norm(), bound + underflow));
             if unit > 0.0 {
                 examined.raised = examined.raised.max(bound / unit);
             }
@@ -262,11 +254,7 @@ impl ComputedElement {
         *rest += error;
         *product = total;
         // Norms cost more than all else here.
-        self.size += if T::TYPE.is_complex() {
-            a.norm() * b.norm()
-        } else {
-            term.re.abs()
-        };
+        self.size += if T::TYPE.is_complex() { a.norm() * b.norm() } else { term.re.abs() };
         let (total, error) = add_exactly(self.sum, T::of(term).value());
         self.sum = T::of(total).value();
         error + (total - self.sum)

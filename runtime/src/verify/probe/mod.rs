@@ -144,10 +144,8 @@ impl<T: Scalar> Probe<T> {
         };
         if scalars.beta != T::ZERO {
             let c = Operand::from(c);
-            let factors = factors
-                .as_ref()
-                .filter(|_| scalars.alpha != T::ZERO)
-                .map(|[a, b]| [a, b]);
+            let factors =
+                factors.as_ref().filter(|_| scalars.alpha != T::ZERO).map(|[a, b]| [a, b]);
             let sizes = find_sum_sizes(comm, scalars, &c, factors)?;
             probe.vector.scale_by_c(sizes);
             probe.add_c(&c);
@@ -264,9 +262,7 @@ impl<T: Scalar> Probe<T> {
         let parts = count_parts::<T>();
         let mut squares = vec![0.0; b.rows() * parts * self.groups.count()];
         let x = self.vector.numbers();
-        let mut all = self
-            .multiply_groups(b, &x, (Terms::Squares, &x), &mut squares, note)
-            .round();
+        let mut all = self.multiply_groups(b, &x, (Terms::Squares, &x), &mut squares, note).round();
         all.append(&mut squares);
         comm.sum_f64(&mut all)?;
         let (products, squares) = all.split_at(all.len() / 2);
@@ -360,10 +356,7 @@ impl<T: Scalar> Probe<T> {
             .enter()?;
         let _entered = tracing::info_span!("verify", rank = comm.rank()).entered();
         let hides_errors = self.scaling == Scaling::ByParts && self.has_uneven_columns(comm)?;
-        if let Some(again) = again
-            .as_mut()
-            .filter(|again| hides_errors && again.is_anew())
-        {
+        if let Some(again) = again.as_mut().filter(|again| hides_errors && again.is_anew()) {
             match self.scale_again(comm, c, *again) {
                 Ok(scaled) => return scaled.judge(comm, c, Some(*again), false),
                 Err(error) => tracing::warn!(%error, "errors in small columns cannot be found"),
@@ -459,11 +452,7 @@ struct ProbedRows {
 impl ProbedRows {
     /// Divides by a power of two.
     fn divide(&mut self, scale: f64) {
-        let Self {
-            real,
-            imaginary,
-            roots,
-        } = self;
+        let Self { real, imaginary, roots } = self;
         for number in real.iter_mut().chain(imaginary).chain(roots) {
             *number /= scale;
         }

@@ -105,9 +105,7 @@ impl Way {
             Way::LikeC | Way::PartsAndC => {
                 let (rows, cols) = (find_norms(&case.a, true), find_norms(&case.b, false));
                 let per_term = (case.a.local().cols() as f64).sqrt();
-                Some(make(shape, numbers, 77, |row, col| {
-                    rows[row] / per_term * cols[col]
-                }))
+                Some(make(shape, numbers, 77, |row, col| rows[row] / per_term * cols[col]))
             }
         }
     }
@@ -115,10 +113,7 @@ impl Way {
     /// Begins a check with C, and adds A and B.
     fn probe<T: Scalar>(self, case: &Case<T>, c0: Option<&Matrix<T>>, seed: u64) -> Probe<T> {
         let comm = LocalComm::new();
-        let scalars = Scalars {
-            alpha: T::ONE,
-            beta: if c0.is_some() { T::ONE } else { T::ZERO },
-        };
+        let scalars = Scalars { alpha: T::ONE, beta: if c0.is_some() { T::ONE } else { T::ZERO } };
         let c = c0.unwrap_or(&case.c);
         if matches!(self, Way::Whole | Way::LikeC | Way::EvenC) {
             let mut probe = Probe::begin(&comm, scalars, c, Some(case.factors()), seed).unwrap();
@@ -127,17 +122,12 @@ impl Way {
         }
         let mut probe = Probe::begin(&comm, scalars, c, None, seed).unwrap();
         for part in case.cut() {
-            probe
-                .add(&comm, part.each_ref().map(Operand::from))
-                .unwrap();
+            probe.add(&comm, part.each_ref().map(Operand::from)).unwrap();
         }
         if !probe.vector.is_uneven() {
             return probe;
         }
-        let mut kept = KeptMatrices {
-            factors: case.factors(),
-            c,
-        };
+        let mut kept = KeptMatrices { factors: case.factors(), c };
         probe.scale_again(&comm, &case.c, &mut kept).unwrap()
     }
 }
@@ -170,10 +160,7 @@ fn multiply<T: Scalar>(a: &Matrix<T>, b: &Matrix<T>, panel: usize, blas: usize) 
     let blas = LIBRARIES[blas % LIBRARIES.len()].as_ref();
     for first in (0..k).step_by(panel) {
         let end = k.min(first + panel);
-        let (a, b) = (
-            a.local().columns(first..end),
-            b.local().block(first..end, 0..n),
-        );
+        let (a, b) = (a.local().columns(first..end), b.local().block(first..end, 0..n));
         let c = ViewMut::new(&mut product, m, n, m.max(1));
         T::select_gemm(blas).gemm(T::ONE, a, b, c);
     }
@@ -213,11 +200,7 @@ impl<T: Scalar> Case<T> {
 
     /// Cuts A and B into two parts of k.
     fn cut(&self) -> [[Matrix<T>; 2]; 2] {
-        let (m, k, n) = (
-            self.a.local().rows(),
-            self.a.local().cols(),
-            self.b.local().cols(),
-        );
+        let (m, k, n) = (self.a.local().rows(), self.a.local().cols(), self.b.local().cols());
         [0..k / 2, k / 2..k].map(|of_k| {
             let mut a = Matrix::zeros(Spread::whole(m, of_k.len()), 0).unwrap();
             a.fill(|row, col| self.a.local().col(of_k.start + col)[row]);
@@ -234,9 +217,7 @@ impl<T: Scalar> Case<T> {
     fn verify(&self, seed: u64) -> Verdict {
         let comm = LocalComm::new();
         let probe = self.probe(seed);
-        probe
-            .finish(&comm, &self.c, Some(&mut self.factors()))
-            .unwrap()
+        probe.finish(&comm, &self.c, Some(&mut self.factors())).unwrap()
     }
 }
 
@@ -294,9 +275,7 @@ fn find_smallest_by<T: Scalar>(
         |row: usize, col: usize| c0.map_or(0.0, |c0| c0.local().col(col)[row].value().norm());
     let mut residuals = Vec::new();
     let take = |residual| residuals.push(residual);
-    probe
-        .pass_over_residuals(&LocalComm::new(), &case.c, take)
-        .unwrap();
+    probe.pass_over_residuals(&LocalComm::new(), &case.c, take).unwrap();
     let vector = probe.vector.numbers();
     let unit = T::EPSILON / 2.0;
     let terms = (cols_of_b.len() * count_parts::<T>()) as f64;
@@ -329,18 +308,11 @@ fn wants_all() -> bool {
 #[test]
 #[allow(clippy::print_stdout, reason = "the table of the guide is made of it")]
 fn errors_of_64_roundings_are_found() {
-    let sizes: &[usize] = if wants_all() {
-        &[64, 500, 1500, 4000]
-    } else {
-        &[64, 500]
-    };
+    let sizes: &[usize] = if wants_all() { &[64, 500, 1500, 4000] } else { &[64, 500] };
     let mut missed = Vec::new();
     for &n in sizes {
         for numbers in &Numbers::VARIANTS[..4] {
-            for of in Scaled::VARIANTS
-                .iter()
-                .flat_map(|scaled| [(*scaled, 1e6), (*scaled, 1e14)])
-            {
+            for of in Scaled::VARIANTS.iter().flat_map(|scaled| [(*scaled, 1e6), (*scaled, 1e14)]) {
                 let (scaled, scale) = of;
                 let found = thread::scope(|scope| {
                     [
@@ -380,34 +352,21 @@ fn verify_clean<T: Scalar>(seed: u64, largest: f64) {
     let number = |what| draw(seed, what, 0);
     let shape = [1, 2, 3].map(|what| largest.powf(number(what)).round() as usize);
     let pick = |what| *pick_variant::<Numbers>(number(what));
-    let numbers = if number(6) < 0.5 {
-        [pick(4), pick(5)]
-    } else {
-        [pick(4); 2]
-    };
+    let numbers = if number(6) < 0.5 { [pick(4), pick(5)] } else { [pick(4); 2] };
     let scaled = *pick_variant::<Scaled>(number(7));
     let scale = if number(8) < 0.5 { 1e6 } else { 1e14 };
     let mut case = Case::<T>::new(shape, numbers, (scaled, scale), seed);
-    let way = if number(9) < 0.5 {
-        Way::Whole
-    } else {
-        *pick_variant::<Way>(number(10))
-    };
+    let way = if number(9) < 0.5 { Way::Whole } else { *pick_variant::<Way>(number(10)) };
     let c0 = way.make_c(&case, numbers[0]);
     let probe = way.probe(&case, c0.as_ref(), seed);
     if let Some(c0) = &c0 {
         case.c = add_product(&case, c0, 64, seed as usize);
     }
-    let mut kept = KeptMatrices {
-        factors: case.factors(),
-        c: c0.as_ref().unwrap_or(&case.c),
-    };
+    let mut kept = KeptMatrices { factors: case.factors(), c: c0.as_ref().unwrap_or(&case.c) };
     let comm = LocalComm::new();
     let verdict = probe.finish(&comm, &case.c, Some(&mut kept)).unwrap();
-    let label = format!(
-        "{} {shape:?} {numbers:?} {scaled:?} {scale:e} {way:?} seed {seed}",
-        T::TYPE
-    );
+    let label =
+        format!("{} {shape:?} {numbers:?} {scaled:?} {scale:e} {way:?} seed {seed}", T::TYPE);
     assert_eq!(verdict.passed, Some(true), "{verdict:?} {label}");
 }
 
@@ -427,20 +386,11 @@ fn passes<T: Scalar>(case: &Case<T>, seed: u64, element: impl Fn(usize, usize) -
     let comm = LocalComm::new();
     let mut c = case.c.clone();
     c.fill(element);
-    case.probe(seed)
-        .finish(&comm, &c, Some(&mut case.factors()))
-        .unwrap()
-        .passed
-        == Some(true)
+    case.probe(seed).finish(&comm, &c, Some(&mut case.factors())).unwrap().passed == Some(true)
 }
 
 fn find_damage<T: Scalar>() {
-    let case = Case::<T>::new(
-        [70, 90, 110],
-        [Numbers::Uniform; 2],
-        (Scaled::Nothing, 1.0),
-        5,
-    );
+    let case = Case::<T>::new([70, 90, 110], [Numbers::Uniform; 2], (Scaled::Nothing, 1.0), 5);
     let at = |row: usize, col: usize| case.c.local().col(col)[row];
     let swap = |at: usize, of: [usize; 2]| match of.iter().position(|&one| one == at) {
         Some(which) => of[1 - which],
@@ -459,16 +409,10 @@ fn find_damage<T: Scalar>() {
         let terms = (110 * count_parts::<T>()) as f64;
         let error = 64.0 * T::EPSILON / 2.0 * terms.sqrt() * rows[row] * cols[col];
         let put = |element: T, i, j| {
-            if (i, j) == (row, col) {
-                element
-            } else {
-                at(i, j)
-            }
+            if (i, j) == (row, col) { element } else { at(i, j) }
         };
-        let (wrong, infinite) = (
-            T::of(at(row, col).value() + error),
-            T::of(Complex64::new(f64::INFINITY, 0.0)),
-        );
+        let (wrong, infinite) =
+            (T::of(at(row, col).value() + error), T::of(Complex64::new(f64::INFINITY, 0.0)));
         let judge = |what: &str, element: &dyn Fn(usize, usize) -> T| {
             let passed = passes(&case, seed, element);
             assert_eq!(passed, what == "none", "{what}, {} seed {seed}", T::TYPE);
@@ -501,12 +445,7 @@ fn a_product_without_terms_is_zero() {
 
 #[test]
 fn the_smallest_error_that_is_told_is_found() {
-    let case = Case::<f64>::new(
-        [60, 700, 80],
-        [Numbers::Uniform; 2],
-        (Scaled::Nothing, 1.0),
-        9,
-    );
+    let case = Case::<f64>::new([60, 700, 80], [Numbers::Uniform; 2], (Scaled::Nothing, 1.0), 9);
     let verdict = case.verify(4);
     let finds = verdict.finds.unwrap();
     assert!(finds > 1e-14 && finds < 1e-11, "{verdict:?}");
@@ -517,8 +456,7 @@ fn the_smallest_error_that_is_told_is_found() {
         let error = 1.3 * finds * mean;
         let col = 11 * row;
         assert!(
-            !passes(&case, 4, |i, j| at(i, j)
-                + if (i, j) == (row, col) { error } else { 0.0 }),
+            !passes(&case, 4, |i, j| at(i, j) + if (i, j) == (row, col) { error } else { 0.0 }),
             "{row}"
         );
     }
@@ -527,20 +465,15 @@ fn the_smallest_error_that_is_told_is_found() {
 /// A product in two parts of k, with this number in one column of the first part of B.
 fn make_parts(first: f64) -> (Case<f64>, [Matrix<f64>; 4]) {
     const LARGE: usize = 17;
-    let mut case = Case::<f64>::new(
-        [40, 200, 80],
-        [Numbers::Uniform; 2],
-        (Scaled::Nothing, 1.0),
-        3,
-    );
+    let mut case =
+        Case::<f64>::new([40, 200, 80], [Numbers::Uniform; 2], (Scaled::Nothing, 1.0), 3);
     let b = case.b.clone();
     let scale = |row: usize, col: usize| match (row < 40, col == LARGE) {
         (_, false) => 1.0,
         (true, true) => first,
         (false, true) => 1e14,
     };
-    case.b
-        .fill(|row, col| scale(row, col) * b.local().col(col)[row]);
+    case.b.fill(|row, col| scale(row, col) * b.local().col(col)[row]);
     case.c = multiply(&case.a, &case.b, 256, 0);
     let mut parts = [(40, 40), (40, 40), (40, 200), (40, 200)]
         .map(|(rows, cols)| Matrix::zeros(Spread::whole(rows, cols), 0).unwrap());
@@ -572,10 +505,7 @@ fn verify_parts(
 fn a_column_that_is_zero_in_the_first_part_hides_nothing() {
     let (case, parts) = make_parts(0.0);
     let verdict = verify_parts(&parts, &case.c, None);
-    assert!(
-        verdict.passed == Some(true) && verdict.finds.unwrap() < 1e-10,
-        "{verdict:?}"
-    );
+    assert!(verdict.passed == Some(true) && verdict.finds.unwrap() < 1e-10, "{verdict:?}");
     let mut c = case.c.clone();
     c.local_mut().col_mut(18)[7] += 1e-10;
     assert_eq!(verify_parts(&parts, &c, None).passed, Some(false));
@@ -588,10 +518,7 @@ fn a_column_that_grows_hides_nothing_if_all_can_be_made_again() {
     for error in [0.0, 1e-10] {
         let mut c = case.c.clone();
         c.local_mut().col_mut(18)[7] += error;
-        let mut anew = KeptMatrices {
-            factors: used,
-            c: &c,
-        };
+        let mut anew = KeptMatrices { factors: used, c: &c };
         let verdict = verify_parts(&parts, &c, Some(&mut anew));
         assert_eq!(verdict.passed, Some(error == 0.0), "{verdict:?}");
         // The multiplication may have changed them.
@@ -626,14 +553,8 @@ impl<T: Scalar> Recall<T> for KeptMatrices<'_, T> {
 /// Checks `A·B + C0` with everything at hand, and without.
 fn verify_added<T: Scalar>(case: &Case<T>, c0: &Matrix<T>, c: &Matrix<T>) -> [Verdict; 2] {
     let comm = LocalComm::new();
-    let scalars = Scalars {
-        alpha: T::ONE,
-        beta: T::ONE,
-    };
-    let mut kept = KeptMatrices {
-        factors: case.factors(),
-        c: c0,
-    };
+    let scalars = Scalars { alpha: T::ONE, beta: T::ONE };
+    let mut kept = KeptMatrices { factors: case.factors(), c: c0 };
     let again: [Option<&mut dyn Recall<T>>; 2] = [Some(&mut kept), None];
     again.map(|again| {
         let mut probe = Probe::begin(&comm, scalars, c0, Some(case.factors()), 5).unwrap();
@@ -645,9 +566,7 @@ fn verify_added<T: Scalar>(case: &Case<T>, c0: &Matrix<T>, c: &Matrix<T>) -> [Ve
 /// Adds `A·B` to a copy of C0, by panels of this width.
 fn add_product<T: Scalar>(case: &Case<T>, c0: &Matrix<T>, panel: usize, blas: usize) -> Matrix<T> {
     let (m, n, k) = (c0.local().rows(), c0.local().cols(), case.a.local().cols());
-    let mut sum: Vec<T> = (0..n)
-        .flat_map(|col| c0.local().col(col).to_vec())
-        .collect();
+    let mut sum: Vec<T> = (0..n).flat_map(|col| c0.local().col(col).to_vec()).collect();
     let blas = LIBRARIES[blas % LIBRARIES.len()].as_ref();
     for first in (0..k).step_by(panel) {
         let end = k.min(first + panel);
@@ -677,11 +596,7 @@ fn check_equal_terms<T: Scalar>(third: f64) {
         (700, 10_000, 3),
     ] {
         for blas in 0..LIBRARIES.len() {
-            let mut case = Case {
-                a: fill(4, k, third),
-                b: fill(k, n, third),
-                c: fill(4, n, 0.0),
-            };
+            let mut case = Case { a: fill(4, k, third), b: fill(k, n, third), c: fill(4, n, 0.0) };
             case.c = add_product(&case, &case.c, panel, blas);
             let what = format!("{} {n} {k} {panel} {blas}", T::TYPE);
             let verdict = case.verify(3);
@@ -744,10 +659,7 @@ fn no_row_is_acquitted_unseen() {
 /// Asserts that nothing is known of a result, for a reason with this word.
 fn assert_doubt(verdict: &Verdict, word: &str) {
     let doubt = verdict.doubt.as_deref().unwrap_or_default();
-    assert!(
-        verdict.passed.is_none() && doubt.contains(word),
-        "{word}: {verdict:?}"
-    );
+    assert!(verdict.passed.is_none() && doubt.contains(word), "{word}: {verdict:?}");
 }
 
 #[test]
@@ -763,20 +675,12 @@ fn a_doubt_has_its_reason() {
     let probe = case.probe(1);
     case.b.local_mut().col_mut(7)[9] *= 1.0 + 1e-8;
     case.c = multiply(&case.a, &case.b, 1, 0);
-    let verdict = probe
-        .finish(&comm, &case.c, Some(&mut case.factors()))
-        .unwrap();
+    let verdict = probe.finish(&comm, &case.c, Some(&mut case.factors())).unwrap();
     assert_doubt(&verdict, "do not explain");
     // Every row of one element is wrong.
-    let mut tall = Case::<f64>::new(
-        [5000, 1, 1],
-        [Numbers::Uniform; 2],
-        (Scaled::Nothing, 1.0),
-        1,
-    );
+    let mut tall = Case::<f64>::new([5000, 1, 1], [Numbers::Uniform; 2], (Scaled::Nothing, 1.0), 1);
     let right = tall.c.clone();
-    tall.c
-        .fill(|row, col| right.local().col(col)[row] * (1.0 + 20.0 * f64::EPSILON / 2.0));
+    tall.c.fill(|row, col| right.local().col(col)[row] * (1.0 + 20.0 * f64::EPSILON / 2.0));
     assert_doubt(&tall.verify(1), "too many");
     // Numbers whose squares overflow beside a small result.
     let factors = [(40, 50, 1e-200), (50, 60, 1e200)];
@@ -787,10 +691,7 @@ fn a_doubt_has_its_reason() {
     let parts = Way::Parts.probe(&large, None, 1);
     assert_doubt(&parts.finish(&comm, &large.c, None).unwrap(), "overflow");
     assert_eq!(large.verify(1).passed, Some(true));
-    let scalars = Scalars {
-        alpha: 0.0,
-        beta: 1e-200,
-    };
+    let scalars = Scalars { alpha: 0.0, beta: 1e-200 };
     let added = Probe::begin(&comm, scalars, &large.b, None, 5).unwrap();
     let mut c = large.b.clone();
     c.fill(|row, col| 1e-200 * large.b.local().col(col)[row]);
@@ -813,10 +714,7 @@ impl<T: Scalar> Recall<T> for Gone {
 #[test]
 fn errors_of_256_roundings_are_found_without_a_product() {
     let comm = LocalComm::new();
-    let scalars = Scalars {
-        alpha: 0.0,
-        beta: 3.0,
-    };
+    let scalars = Scalars { alpha: 0.0, beta: 3.0 };
     let c0 = make::<f64>((20, 512), Numbers::Normal, 4, |_, _| 1.0);
     let nothing = make::<f64>((0, 0), Numbers::Normal, 1, |_, _| 1.0);
     for (row, col) in (0..20).map(|row| (row, 23 * row)) {
@@ -831,11 +729,7 @@ fn errors_of_256_roundings_are_found_without_a_product() {
             let mut kept = KeptMatrices { factors, c: &c0 };
             let probe = Probe::begin(&comm, scalars, &c0, None, 5).unwrap();
             let verdict = probe.finish(&comm, &c, Some(&mut kept)).unwrap();
-            assert_eq!(
-                verdict.passed,
-                Some(error == 0.0),
-                "{verdict:?} {row} {col}"
-            );
+            assert_eq!(verdict.passed, Some(error == 0.0), "{verdict:?} {row} {col}");
         }
     }
 }
@@ -856,11 +750,7 @@ fn the_largest_numbers_are_checked() {
         let small = 1e-2 * (1e300 / large).min(1.0);
         let sizes = [(60, 500, large, 1), (500, 90, small, 2)];
         let [a, b] = sizes.map(|(rows, cols, size, seed)| make_alike((rows, cols), size, seed));
-        let case = Case {
-            c: multiply(&a, &b, 128, 0),
-            a,
-            b,
-        };
+        let case = Case { c: multiply(&a, &b, 128, 0), a, b };
         assert!(case.c.find_not_finite(&comm).unwrap().is_none());
         let verdict = case.verify(3);
         assert_eq!(verdict.passed, Some(true), "{verdict:?} {large}");
@@ -870,8 +760,7 @@ fn the_largest_numbers_are_checked() {
             let unit = f64::EPSILON / 2.0 * (500f64.sqrt() + 2.0);
             let error = 64.0 * unit * 500.0 * large * small;
             assert!(
-                !passes(&case, 3, |i, j| at(i, j)
-                    + if (i, j) == (row, col) { error } else { 0.0 }),
+                !passes(&case, 3, |i, j| at(i, j) + if (i, j) == (row, col) { error } else { 0.0 }),
                 "{large} {row} {col}"
             );
         }

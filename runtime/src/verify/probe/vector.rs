@@ -39,10 +39,7 @@ impl ColumnGroups {
     }
 
     pub(super) fn new(cols: usize) -> Self {
-        Self {
-            cols,
-            width: GROUP.max(cols.div_ceil(MOST_GROUPS)),
-        }
+        Self { cols, width: GROUP.max(cols.div_ceil(MOST_GROUPS)) }
     }
 
     pub(super) fn count(&self) -> usize {
@@ -151,10 +148,7 @@ impl ProbeVector {
 
     /// Returns the same draws, scaled by the sizes over all matrices.
     pub(super) fn scale_by_all(&self) -> Self {
-        Self {
-            scales: self.sizes.clone(),
-            ..self.clone()
-        }
+        Self { scales: self.sizes.clone(), ..self.clone() }
     }
 
     /// Makes the numbers much smaller, so that sums of the largest elements do not overflow.
@@ -190,19 +184,12 @@ pub(super) fn find_common_scale(sizes: &[f64]) -> Option<f64> {
 }
 
 fn divide_by_sizes(numbers: impl Iterator<Item = f64>, sizes: &[f64]) -> Vec<f64> {
-    numbers
-        .zip(sizes)
-        .map(|(number, size)| number / find_scale(*size))
-        .collect()
+    numbers.zip(sizes).map(|(number, size)| number / find_scale(*size)).collect()
 }
 
 /// Returns a size by which can be divided.
 fn find_scale(size: f64) -> f64 {
-    if size == 0.0 || size.is_nan() {
-        1.0
-    } else {
-        size.clamp(1e-280, 1e280)
-    }
+    if size == 0.0 || size.is_nan() { 1.0 } else { size.clamp(1e-280, 1e280) }
 }
 
 /// The size of each column, to be summed over ranks.
@@ -213,10 +200,7 @@ pub(super) struct ColumnSums {
 
 impl ColumnSums {
     pub(super) fn zeros(cols: usize) -> Self {
-        Self {
-            sizes: vec![0.0; cols],
-            squares: vec![0.0; cols],
-        }
+        Self { sizes: vec![0.0; cols], squares: vec![0.0; cols] }
     }
 
     pub(super) fn note(&mut self, batch: &Batch<'_>) {
@@ -253,13 +237,10 @@ fn sum_norms(
     sums.append(&mut squares);
     comm.sum_f64(&mut sums)?;
     let (sizes, squares) = sums.split_at(n);
-    let norms = sizes.iter().zip(squares).map(|(&size, &square)| {
-        if square.is_normal() {
-            square.sqrt()
-        } else {
-            size
-        }
-    });
+    let norms = sizes
+        .iter()
+        .zip(squares)
+        .map(|(&size, &square)| if square.is_normal() { square.sqrt() } else { size });
     Ok(norms.collect())
 }
 
@@ -286,10 +267,7 @@ fn find_row_norms<T: Scalar>(
     col_sizes: &[f64],
 ) -> Result<Vec<f64>, Error> {
     let parts = count_parts::<T>();
-    let col_scales: Vec<f64> = col_sizes
-        .iter()
-        .map(|size| 1.0 / find_scale(*size))
-        .collect();
+    let col_scales: Vec<f64> = col_sizes.iter().map(|size| 1.0 / find_scale(*size)).collect();
     let [mut sizes, mut squares] = [0, 1].map(|_| vec![0.0; factor.rows() * parts]);
     pass_over(factor, &find_part(factor), |batch| {
         for (terms, sums) in [(Terms::Sizes, &mut sizes), (Terms::Squares, &mut squares)] {
@@ -306,11 +284,7 @@ fn find_row_norms<T: Scalar>(
             .run(terms);
         }
     });
-    sum_norms(
-        comm,
-        fold(&sizes, parts).collect(),
-        fold(&squares, parts).collect(),
-    )
+    sum_norms(comm, fold(&sizes, parts).collect(), fold(&squares, parts).collect())
 }
 
 /// Returns the Euclidean norm of each column, with every row divided by its size.
@@ -359,8 +333,7 @@ pub(super) fn find_sum_sizes<T: Scalar>(
         let terms = a.cols().max(1) as f64;
         of_a = find_row_norms(comm, a, &vec![1.0; a.cols()])?;
         of_b = find_norms(comm, b)?;
-        of_b.iter_mut()
-            .for_each(|norm| *norm *= alpha / terms.sqrt());
+        of_b.iter_mut().for_each(|norm| *norm *= alpha / terms.sqrt());
     }
     let add_product = |sums: &mut [f64], of_sum: &[f64], of_other: &[f64], other_sizes: &[f64]| {
         let others = of_other

@@ -53,21 +53,15 @@ pub enum Said {
 
 /// Returns the ranks that judge over all: the head, and the lowest rank on another host, or else rank 1.
 pub fn choose_speakers(hosts: &[String]) -> Vec<usize> {
-    let deputy = hosts
-        .iter()
-        .position(|host| *host != hosts[0])
-        .or((hosts.len() > 1).then_some(1));
+    let deputy = hosts.iter().position(|host| *host != hosts[0]).or((hosts.len() > 1).then_some(1));
     std::iter::once(0).chain(deputy).collect()
 }
 
 impl Judge {
     /// Makes the judge of rank `me`, where the ranks are on these hosts.
     pub fn new(hosts: &[String], me: usize, timeout_s: f64) -> Self {
-        let seen = hosts.iter().map(|host| SeenRank {
-            host: host.clone(),
-            sign: None,
-            heard_s: 0.0,
-        });
+        let seen =
+            hosts.iter().map(|host| SeenRank { host: host.clone(), sign: None, heard_s: 0.0 });
         Self {
             ranks: seen.collect(),
             me,
@@ -110,10 +104,7 @@ impl Judge {
         let cause = self.find_cause(look);
         let cause = cause.filter(|cause| self.may_speak(cause.kind));
         let mut said = Vec::from_iter(self.tell_unheard(look).map(Said::Line));
-        let is_over = self
-            .named
-            .as_ref()
-            .is_some_and(|named| self.is_over(&named.cause));
+        let is_over = self.named.as_ref().is_some_and(|named| self.is_over(&named.cause));
         if let Some(named) = self.named.take_if(|_| is_over) {
             said.extend(self.describe_end_of(&named.cause).map(Said::Line));
         }
@@ -130,9 +121,9 @@ impl Judge {
         if end_s.is_some() || cause.stands_s >= due_s {
             let line = cause.describe(&self.ranks, &states);
             said.push(match end_s {
-                Some(end_s) => Said::End(format!(
-                    "{line}; the job ends, after {end_s:.0} s without progress"
-                )),
+                Some(end_s) => {
+                    Said::End(format!("{line}; the job ends, after {end_s:.0} s without progress"))
+                }
                 None => Said::Line(line),
             });
             let next_s = (2.0 * cause.stands_s).min(cause.stands_s + LONGEST_REPEAT_S);
@@ -150,11 +141,7 @@ impl Judge {
 
     /// Returns the seconds since the last sign of a rank.
     fn silent_s(&self, rank: usize) -> f64 {
-        if rank == self.me {
-            0.0
-        } else {
-            self.now_s - self.ranks[rank].heard_s
-        }
+        if rank == self.me { 0.0 } else { self.now_s - self.ranks[rank].heard_s }
     }
 
     /// Lists the ranks whose signs come here, and that have not ended.
@@ -181,16 +168,12 @@ impl Judge {
     /// Finds the ranks that hold up the job: silent ones first, then those that make no progress and do not wait. If all
     /// wait, the one that has waited longest stands for them.
     fn find_cause(&self, look: &mut dyn FnMut(usize) -> ProcessState) -> Option<Cause> {
-        self.find_silent()
-            .or_else(|| self.find_busy())
-            .or_else(|| self.find_waiting(look))
+        self.find_silent().or_else(|| self.find_busy()).or_else(|| self.find_waiting(look))
     }
 
     /// Lists the watched ranks whose signs have never come here.
     fn list_unheard(&self) -> Vec<usize> {
-        self.list_watched()
-            .filter(|&rank| self.ranks[rank].sign.is_none())
-            .collect()
+        self.list_watched().filter(|&rank| self.ranks[rank].sign.is_none()).collect()
     }
 
     /// Tells once which ranks are not heard: such a rank is not taken for a silent one. The deputy tells it if it does not
@@ -214,14 +197,9 @@ impl Judge {
 
     fn find_silent(&self) -> Option<Cause> {
         let limit_s = self.limit_s();
-        let heard = self
-            .list_watched()
-            .filter(|&rank| self.ranks[rank].sign.is_some());
+        let heard = self.list_watched().filter(|&rank| self.ranks[rank].sign.is_some());
         let heard: Vec<_> = heard.map(|rank| (rank, self.silent_s(rank))).collect();
-        let stands_s = heard
-            .iter()
-            .map(|(_, silent_s)| *silent_s)
-            .fold(0.0, f64::max);
+        let stands_s = heard.iter().map(|(_, silent_s)| *silent_s).fold(0.0, f64::max);
         if stands_s < limit_s || !self.stands_still(STANDS_STILL * limit_s) {
             return None;
         }
@@ -230,17 +208,12 @@ impl Judge {
             .filter(|(_, silent_s)| *silent_s >= SILENT_TOGETHER * limit_s)
             .map(|(rank, _)| rank)
             .collect();
-        Some(Cause {
-            kind: Kind::Silent,
-            ranks,
-            stands_s,
-        })
+        Some(Cause { kind: Kind::Silent, ranks, stands_s })
     }
 
     /// Returns `true` if a rank that gives signs has made no progress for this time.
     fn stands_still(&self, seconds: f64) -> bool {
-        self.list_alive()
-            .any(|(rank, sign)| self.quiet_s(rank, &sign) >= seconds)
+        self.list_alive().any(|(rank, sign)| self.quiet_s(rank, &sign) >= seconds)
     }
 
     fn find_busy(&self) -> Option<Cause> {
@@ -254,25 +227,17 @@ impl Judge {
         late.sort_by(|a, b| b.1.total_cmp(&a.1));
         let stands_s = late.first()?.1;
         let ranks = late.into_iter().map(|(rank, ..)| rank).collect();
-        Some(Cause {
-            kind: Kind::Busy,
-            ranks,
-            stands_s,
-        })
+        Some(Cause { kind: Kind::Busy, ranks, stands_s })
     }
 
     fn find_waiting(&self, look: &mut dyn FnMut(usize) -> ProcessState) -> Option<Cause> {
         let alive: Vec<_> = self.list_alive().collect();
-        let heard = self
-            .list_watched()
-            .filter(|&rank| self.ranks[rank].sign.is_some());
+        let heard = self.list_watched().filter(|&rank| self.ranks[rank].sign.is_some());
         // One that is silent for some time may be the cause.
         if alive.len() < heard.count() || !alive.iter().all(|(_, sign)| sign.waits) {
             return None;
         }
-        let quiet = alive
-            .iter()
-            .map(|(rank, sign)| (self.quiet_s(*rank, sign), *rank));
+        let quiet = alive.iter().map(|(rank, sign)| (self.quiet_s(*rank, sign), *rank));
         let mut quiet: Vec<_> = quiet.collect();
         quiet.sort_by(|a, b| a.0.total_cmp(&b.0));
         let ((stands_s, _), (_, rank)) = (*quiet.first()?, *quiet.last()?);
@@ -287,25 +252,14 @@ impl Judge {
             (Kind::Alone, vec![rank])
         };
         let sends = alive.iter().any(|(_, sign)| sign.sends);
-        let times = if sends || kind == Kind::Alone {
-            WAITS_LONGER
-        } else {
-            1.0
-        };
-        (stands_s >= times * self.limit_s()).then_some(Cause {
-            kind,
-            ranks,
-            stands_s,
-        })
+        let times = if sends || kind == Kind::Alone { WAITS_LONGER } else { 1.0 };
+        (stands_s >= times * self.limit_s()).then_some(Cause { kind, ranks, stands_s })
     }
 
     /// Returns `true` if it is on this rank to speak: the head, else the deputy, else the first rank of each host and any rank
     /// about itself.
     fn may_speak(&self, kind: Kind) -> bool {
-        let before = self
-            .speakers
-            .iter()
-            .take_while(|&&speaker| speaker != self.me);
+        let before = self.speakers.iter().take_while(|&&speaker| speaker != self.me);
         let mut before = before.copied();
         if !before.all(|speaker| self.is_lost(speaker)) {
             return false;

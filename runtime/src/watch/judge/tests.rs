@@ -108,10 +108,7 @@ fn has(said: &[(usize, String)], start: &str) -> bool {
 
 /// Checks that one line was said, by this rank, with this start.
 fn check_only(said: &[(usize, String)], by: usize, start: &str) {
-    assert!(
-        said.len() == 1 && said[0].0 == by && has(said, start),
-        "{said:?}"
-    );
+    assert!(said.len() == 1 && said[0].0 == by && has(said, start), "{said:?}");
 }
 
 #[test]
@@ -150,18 +147,10 @@ fn lines_come_after_pauses_that_grow_and_one_when_it_goes_on() {
     let mut job = Job::new(&["a", "b"], &[0], f64::INFINITY);
     job.pass(1).set(1, None).wait_but(&[1]).pass(1300);
     let times: Vec<_> = job.said.iter().map(|(_, now_s, _)| *now_s).collect();
-    assert_eq!(
-        times,
-        [10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 640.0, 960.0, 1280.0]
-    );
+    assert_eq!(times, [10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 640.0, 960.0, 1280.0]);
     job.said.clear();
-    job.set(1, Some(sign(false, 0.0)))
-        .set(0, Some(sign(false, 0.0)))
-        .pass(50);
-    assert_eq!(
-        job.take_said(),
-        [(0, "rank 1 on b goes on after 1301 s".to_owned())]
-    );
+    job.set(1, Some(sign(false, 0.0))).set(0, Some(sign(false, 0.0))).pass(50);
+    assert_eq!(job.take_said(), [(0, "rank 1 on b goes on after 1301 s".to_owned())]);
 }
 
 #[test]
@@ -172,11 +161,7 @@ fn the_ranks_of_a_host_that_is_gone_are_named_together() {
         job.set(rank, None);
     }
     let said = job.wait_but(&[1, 2, 3, 4, 5]).pass(12).take_said();
-    check_only(
-        &said,
-        0,
-        "ranks 1, 2, 3 and 2 others on b have been silent for",
-    );
+    check_only(&said, 0, "ranks 1, 2, 3 and 2 others on b have been silent for");
 }
 
 #[test]
@@ -193,19 +178,13 @@ fn a_deputy_on_another_host_speaks_for_a_silent_head() {
     let said = job.pass(12).take_said();
     let speakers: Vec<_> = said.iter().map(|(me, _)| *me).collect();
     assert_eq!(speakers, [1, 3], "{said:?}");
-    assert!(
-        has(&said[..1], "ranks 0 and 2 on a and b have been silent"),
-        "{said:?}"
-    );
+    assert!(has(&said[..1], "ranks 0 and 2 on a and b have been silent"), "{said:?}");
 }
 
 #[test]
 fn a_rank_that_computes_without_end_is_named_and_ended() {
     let mut job = Job::new(&["a", "b"], &[0, 1], 60.0);
-    job.pass(5)
-        .wait_but(&[1])
-        .set(1, Some(sign(false, 0.5)))
-        .pass(12);
+    job.pass(5).wait_but(&[1]).set(1, Some(sign(false, 0.5))).pass(12);
     let line = "rank 1 on b makes no progress for 10 s: it is multiplying, step 41 of 96 (the steps before took 0.25 s each; it \
                 uses no processor)";
     assert_eq!(job.take_said(), [(0, line.to_owned())]);
@@ -216,12 +195,8 @@ fn a_rank_that_computes_without_end_is_named_and_ended() {
 
 #[test]
 fn a_rank_that_may_take_long_is_not_named_and_one_of_unknown_length_is_not_ended() {
-    let long = Sign {
-        patience_s: 100.0,
-        bound_s: f64::INFINITY,
-        is_busy: true,
-        ..sign(false, 0.5)
-    };
+    let long =
+        Sign { patience_s: 100.0, bound_s: f64::INFINITY, is_busy: true, ..sign(false, 0.5) };
     let mut job = Job::new(&["a", "b"], &[0, 1], 200.0);
     job.pass(5).wait_but(&[1]).set(1, Some(long));
     assert_eq!(job.pass(90).take_said(), []);
@@ -234,21 +209,10 @@ fn a_rank_that_may_take_long_is_not_named_and_one_of_unknown_length_is_not_ended
 fn ranks_that_all_wait_are_a_standstill_unless_bytes_travel() {
     let mut job = Job::new(&["a", "b"], &[0, 1], 80.0);
     let said = job.pass(5).wait_but(&[]).pass(12).take_said();
-    check_only(
-        &said,
-        0,
-        "all ranks have waited for messages for 10 s: rank ",
-    );
-    job.set(0, Some(sign(false, 0.0)))
-        .set(1, Some(sign(true, 0.0)));
-    assert_eq!(
-        job.pass(1).take_said(),
-        [(0, "the ranks go on after 12 s".to_owned())]
-    );
-    let sending = Sign {
-        sends: true,
-        ..sign(true, 0.0)
-    };
+    check_only(&said, 0, "all ranks have waited for messages for 10 s: rank ");
+    job.set(0, Some(sign(false, 0.0))).set(1, Some(sign(true, 0.0)));
+    assert_eq!(job.pass(1).take_said(), [(0, "the ranks go on after 12 s".to_owned())]);
+    let sending = Sign { sends: true, ..sign(true, 0.0) };
     job.set(0, Some(sending)).set(1, Some(sending));
     assert_eq!(job.pass(50).take_said(), []);
     assert_eq!(job.pass(15).take_said().len(), 1);
@@ -290,8 +254,7 @@ fn a_rank_that_stays_silent_does_not_go_on_when_others_do() {
     job.pass(1).set(1, None).wait_but(&[1]).pass(12);
     assert_eq!(job.take_said().len(), 1);
     // The others still have work that does not need it.
-    job.set(0, Some(sign(true, 0.0)))
-        .set(2, Some(sign(false, 0.0)));
+    job.set(0, Some(sign(true, 0.0))).set(2, Some(sign(false, 0.0)));
     assert_eq!(job.pass(4).take_said(), []);
     assert_eq!(job.pass(6).take_said().len(), 1);
     job.set(1, Some(sign(true, 0.0)));
@@ -301,19 +264,13 @@ fn a_rank_that_stays_silent_does_not_go_on_when_others_do() {
 
 #[test]
 fn ranks_that_have_ended_are_not_missed() {
-    let ended = Sign {
-        has_ended: true,
-        ..sign(false, 0.0)
-    };
+    let ended = Sign { has_ended: true, ..sign(false, 0.0) };
     let mut job = Job::new(&["a", "b"], &[0, 1], 60.0);
     job.pass(1).set(1, Some(ended)).pass(1).set(1, None);
     job.wait_but(&[1]);
     // What the head rank itself does is judged on.
     let said = job.pass(20).take_said();
-    assert!(
-        said.iter().all(|(_, line)| !line.contains("rank 1")),
-        "{said:?}"
-    );
+    assert!(said.iter().all(|(_, line)| !line.contains("rank 1")), "{said:?}");
 }
 
 #[test]
@@ -321,10 +278,7 @@ fn nothing_ends_under_a_debugger() {
     for state in [ProcessState::Traced, ProcessState::Unknown] {
         let mut job = Job::new(&["a", "a", "a"], &[0], 20.0);
         job.state = state;
-        let traced = Sign {
-            is_traced: state == ProcessState::Unknown,
-            ..sign(true, 0.0)
-        };
+        let traced = Sign { is_traced: state == ProcessState::Unknown, ..sign(true, 0.0) };
         job.pass(1).wait_but(&[1]).set(2, Some(traced)).set(1, None);
         let said = job.pass(100).take_said();
         assert!(!said.is_empty());
@@ -335,12 +289,9 @@ fn nothing_ends_under_a_debugger() {
 #[test]
 fn where_no_datagrams_pass_each_host_speaks_for_itself_and_nothing_ends() {
     let hosts = ["a", "b", "c", "c"].map(str::to_owned);
-    for (me, tells, speaks) in [
-        (0, true, true),
-        (1, true, true),
-        (2, false, true),
-        (3, false, false),
-    ] {
+    for (me, tells, speaks) in
+        [(0, true, true), (1, true, true), (2, false, true), (3, false, false)]
+    {
         let mut judge = Judge::new(&hosts, me, 20.0);
         let mut said = Vec::new();
         for second in 0..100 {
@@ -354,19 +305,12 @@ fn where_no_datagrams_pass_each_host_speaks_for_itself_and_nothing_ends() {
                 Said::End(line) => panic!("{me}: {line}"),
             })
             .collect();
-        let (told, spoken): (Vec<_>, Vec<_>) = lines
-            .iter()
-            .partition(|line| line.contains(" gets no signs of "));
+        let (told, spoken): (Vec<_>, Vec<_>) =
+            lines.iter().partition(|line| line.contains(" gets no signs of "));
         assert_eq!(told.len(), usize::from(tells), "{me}: {lines:?}");
-        let own = format!(
-            "rank {me} on {} has waited for other ranks for 60 s: ",
-            hosts[me]
-        );
+        let own = format!("rank {me} on {} has waited for other ranks for 60 s: ", hosts[me]);
         assert_eq!(spoken.len(), usize::from(speaks), "{me}: {lines:?}");
-        assert!(
-            spoken.iter().all(|line| line.starts_with(&own)),
-            "{lines:?}"
-        );
+        assert!(spoken.iter().all(|line| line.starts_with(&own)), "{lines:?}");
     }
 }
 
@@ -404,14 +348,6 @@ fn a_stopped_process_of_this_host_is_named_although_it_was_never_heard() {
 fn a_short_timeout_names_and_ends_at_once() {
     let mut job = Job::new(&["a", "b"], &[0], 4.0);
     let said = job.pass(5).set(1, None).wait_but(&[1]).pass(6).take_said();
-    assert!(
-        has(&said[..1], "END rank 1 on b has been silent for 4 s"),
-        "{said:?}"
-    );
-    assert!(
-        said[0]
-            .1
-            .ends_with("; the job ends, after 4 s without progress"),
-        "{said:?}"
-    );
+    assert!(has(&said[..1], "END rank 1 on b has been silent for 4 s"), "{said:?}");
+    assert!(said[0].1.ends_with("; the job ends, after 4 s without progress"), "{said:?}");
 }

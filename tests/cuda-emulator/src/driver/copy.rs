@@ -102,8 +102,7 @@ impl Emulator {
         match kind {
             DEVICE => {
                 let address = address + offset as u64;
-                self.device_memory(device, address, bytes)
-                    .map_err(|_| INVALID_VALUE)?;
+                self.device_memory(device, address, bytes).map_err(|_| INVALID_VALUE)?;
                 Ok(CopyEnd::Device(address))
             }
             HOST if Self::can_be_host(host + offset) => Ok(CopyEnd::Host(host + offset)),

@@ -19,11 +19,8 @@ use crate::driver::streams::{
 use crate::settings::WorkSchedule;
 use crate::state::{Violation, lock};
 
-const SCHEDULES: [WorkSchedule; 3] = [
-    WorkSchedule::Threads,
-    WorkSchedule::Late,
-    WorkSchedule::Early,
-];
+const SCHEDULES: [WorkSchedule; 3] =
+    [WorkSchedule::Threads, WorkSchedule::Late, WorkSchedule::Early];
 
 #[test]
 fn a_host_pointer_is_no_device_pointer() {
@@ -37,14 +34,8 @@ fn a_host_pointer_is_no_device_pointer() {
         assert_eq!(cuMemFree_v2(address), INVALID_VALUE);
         // The same holds the other way round.
         let taken_for_host = LineEnd::Host(device as usize);
-        assert_eq!(
-            copy(stream, taken_for_host, LineEnd::Device(device)),
-            INVALID_VALUE
-        );
-        assert_eq!(
-            copy(stream, LineEnd::Device(device), taken_for_host),
-            INVALID_VALUE
-        );
+        assert_eq!(copy(stream, taken_for_host, LineEnd::Device(device)), INVALID_VALUE);
+        assert_eq!(copy(stream, LineEnd::Device(device), taken_for_host), INVALID_VALUE);
         // cuBLAS does not check addresses: its work fails, and the device is lost, as a GPU would be.
         let blas = machine.blas(stream);
         assert_eq!(multiply(blas, device, address, device), SUCCESS);
@@ -56,18 +47,11 @@ fn a_host_pointer_is_no_device_pointer() {
 #[test]
 fn past_the_end_is_no_device_memory() {
     let machine = TestMachine::new(WorkSchedule::Late);
-    let (stream, host, first, second) = (
-        machine.stream(),
-        machine.pinned(),
-        machine.memory(),
-        machine.memory(),
-    );
+    let (stream, host, first, second) =
+        (machine.stream(), machine.pinned(), machine.memory(), machine.memory());
     assert!(first.abs_diff(second) > BYTES as u64);
     for address in [first + 8, first - 8, second + BYTES as u64] {
-        assert_eq!(
-            copy(stream, host.into(), LineEnd::Device(address)),
-            INVALID_VALUE
-        );
+        assert_eq!(copy(stream, host.into(), LineEnd::Device(address)), INVALID_VALUE);
     }
 }
 
@@ -169,21 +153,13 @@ fn memory_is_not_freed_while_a_copy_needs_it() {
         let (stream, device, host) = (machine.stream(), machine.memory(), machine.pinned());
         assert_eq!(copy(stream, host.into(), LineEnd::Device(device)), SUCCESS);
         assert_eq!(cuMemFree_v2(device), SUCCESS);
-        assert_eq!(
-            machine.violations(),
-            [Violation::FreedInUse],
-            "{schedule:?}"
-        );
+        assert_eq!(machine.violations(), [Violation::FreedInUse], "{schedule:?}");
 
         let machine = machine_again(machine, schedule);
         let (stream, device, host) = (machine.stream(), machine.memory(), machine.pinned());
         assert_eq!(copy(stream, LineEnd::Device(device), host.into()), SUCCESS);
         assert_eq!(cuMemFreeHost(host.0.cast()), SUCCESS);
-        assert_eq!(
-            machine.violations(),
-            [Violation::FreedInUse],
-            "{schedule:?}"
-        );
+        assert_eq!(machine.violations(), [Violation::FreedInUse], "{schedule:?}");
 
         // After a wait both may go.
         let machine = machine_again(machine, schedule);
@@ -243,14 +219,8 @@ fn what_was_freed_is_gone() {
         let (freed, memory) = (machine.memory(), machine.memory());
         assert_eq!(cuMemFree_v2(freed), SUCCESS);
         assert_eq!(cuMemFree_v2(freed), INVALID_VALUE);
-        assert_eq!(
-            copy(stream, host.into(), LineEnd::Device(freed)),
-            INVALID_VALUE
-        );
-        assert_eq!(
-            copy(stream, LineEnd::Device(freed), host.into()),
-            INVALID_VALUE
-        );
+        assert_eq!(copy(stream, host.into(), LineEnd::Device(freed)), INVALID_VALUE);
+        assert_eq!(copy(stream, LineEnd::Device(freed), host.into()), INVALID_VALUE);
         // Its address is not used again, so stale uses cannot hit another allocation.
         assert_ne!(machine.memory(), freed);
         let (event, other) = (machine.event(), machine.stream());
@@ -259,18 +229,12 @@ fn what_was_freed_is_gone() {
         assert_eq!(cuEventSynchronize(event), INVALID_HANDLE);
         assert_eq!(cuStreamDestroy_v2(other), SUCCESS);
         assert_eq!(cuStreamSynchronize(other), INVALID_HANDLE);
-        assert_eq!(
-            copy(other, host.into(), LineEnd::Device(memory)),
-            INVALID_HANDLE
-        );
+        assert_eq!(copy(other, host.into(), LineEnd::Device(memory)), INVALID_HANDLE);
         let blas = machine.blas(stream);
         assert_eq!(multiply(blas, memory, freed, memory), SUCCESS);
         assert_eq!(cuStreamSynchronize(stream), ILLEGAL_ADDRESS);
         assert_eq!(cublasDestroy_v2(blas), codes::as_blas(ILLEGAL_ADDRESS));
-        assert_eq!(
-            multiply(blas, memory, memory, memory),
-            codes::blas::INVALID_VALUE
-        );
+        assert_eq!(multiply(blas, memory, memory, memory), codes::blas::INVALID_VALUE);
     }
 }
 
@@ -304,12 +268,7 @@ fn nothing_works_without_the_context() {
     let machine = TestMachine::new(WorkSchedule::Late);
     let (stream, host, memory) = (machine.stream(), machine.pinned(), machine.memory());
     let blas = machine.blas(stream);
-    let resources = Resources {
-        stream,
-        host,
-        memory,
-        blas,
-    };
+    let resources = Resources { stream, host, memory, blas };
     assert_eq!(cuCtxPopCurrent_v2(ignored()), SUCCESS);
     resources.assert_unusable(INVALID_CONTEXT);
     assert_eq!(cuCtxPopCurrent_v2(ignored()), INVALID_CONTEXT);
@@ -325,10 +284,7 @@ fn nothing_works_without_the_context() {
     assert_eq!(cuCtxPushCurrent_v2(2), SUCCESS);
     let other = machine.stream();
     assert_eq!(cuStreamSynchronize(stream), INVALID_HANDLE);
-    assert_eq!(
-        copy(other, host.into(), LineEnd::Device(memory)),
-        INVALID_VALUE
-    );
+    assert_eq!(copy(other, host.into(), LineEnd::Device(memory)), INVALID_VALUE);
     assert_eq!(cuCtxPopCurrent_v2(ignored()), SUCCESS);
     // A released context is unusable even while it is current.
     assert_eq!(cuDevicePrimaryCtxRelease_v2(0), SUCCESS);

@@ -140,10 +140,7 @@ fn what_makes_no_sense_is_refused() {
         ("measure mxm --alone --min-reps 1", "number from 2"),
         ("measure mxm --alone --precision 0", "precision"),
         ("measure mxm --alone --group socket", "socket"),
-        (
-            "measure mxm --budget 0",
-            "'--budget <S>': expected a number above 0",
-        ),
+        ("measure mxm --budget 0", "'--budget <S>': expected a number above 0"),
         ("measure mxm --thorough --budget 9", "--thorough"),
         ("measure mxm --surface --svg x.svg", "--surface"),
         ("measure gemm --alone", "--alone: goes with the kernel mxm"),

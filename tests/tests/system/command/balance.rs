@@ -14,10 +14,7 @@ fn balance(mpi: &Mpi, folder: &Folder, options: &str) -> Value {
     );
     let words: Vec<&str> = line.split(' ').collect();
     let mut command = mpi.command(2, &mpi.isochron, &words);
-    command.env(
-        "ISOCHRON_STORE",
-        folder.path(&format!("{}-store", mpi.name)),
-    );
+    command.env("ISOCHRON_STORE", folder.path(&format!("{}-store", mpi.name)));
     let found = json(&run(command, HANGS).success());
     assert_eq!(found["notices"], Value::Array(Vec::new()), "{found}");
     found
@@ -37,11 +34,7 @@ fn every_unit_of_a_kernel_is_divided_and_the_next_command_starts_from_the_points
             (" --store none", "fresh".into()),
         ] {
             let found = balance(&mpi, &folder, options);
-            let resumed = if options.is_empty() || options.ends_with("none") {
-                0
-            } else {
-                points
-            };
+            let resumed = if options.is_empty() || options.ends_with("none") { 0 } else { points };
             assert_eq!(found["resumed"], resumed, "{found}");
             let history = found["history"].as_array().expect("divisions");
             assert!((1..=3).contains(&history.len()), "{found}");
@@ -49,14 +42,10 @@ fn every_unit_of_a_kernel_is_divided_and_the_next_command_starts_from_the_points
                 assert_eq!(total(&division["units"]), 301, "{found}");
             }
             let ranks = found["ranks"].as_array().expect("ranks");
-            let units = ranks
-                .iter()
-                .map(|rank| rank["units"].as_u64().expect("units"));
+            let units = ranks.iter().map(|rank| rank["units"].as_u64().expect("units"));
             assert_eq!((ranks.len(), units.sum::<u64>()), (2, 301), "{found}");
             // A rank without units has no point.
-            let divided = history
-                .iter()
-                .flat_map(|division| division["units"].as_array());
+            let divided = history.iter().flat_map(|division| division["units"].as_array());
             points += divided.flatten().filter(|units| **units != 0).count();
             for rank in ranks {
                 assert_eq!(rank["known"], known, "{found}");
@@ -111,10 +100,7 @@ fn a_balancing_that_is_killed_between_two_files_goes_on_from_the_points_in_them(
     }
     for (file, kept) in files.iter().zip(&kept) {
         let points = read_points(file);
-        assert!(
-            kept.iter().all(|point| points.contains(point)),
-            "{points:?}"
-        );
+        assert!(kept.iter().all(|point| points.contains(point)), "{points:?}");
         assert!(points.len() > kept.len(), "{points:?}");
     }
 }
@@ -158,25 +144,9 @@ fn no_units_are_no_work_and_nonsense_is_refused() {
         (&"no-work".into(), Some(0))
     );
     refused("balance fft", &[], &["--units"]);
-    refused(
-        "balance nothing --units 9",
-        &[],
-        &["KERNEL = nothing", "naive-gemm)"],
-    );
-    refused(
-        "balance mxm --units 9",
-        &[],
-        &["only `isochron measure` has this kernel"],
-    );
+    refused("balance nothing --units 9", &[], &["KERNEL = nothing", "naive-gemm)"]);
+    refused("balance mxm --units 9", &[], &["only `isochron measure` has this kernel"]);
     refused("balance fft --units 9 --partitioner best", &[], &["best"]);
-    refused(
-        "balance fft --units 9 --epsilon 0",
-        &[],
-        &["--epsilon", "above 0"],
-    );
-    refused(
-        "balance fft --units 9 --out Cargo.toml",
-        &[],
-        &["Cargo.toml", "is not a folder"],
-    );
+    refused("balance fft --units 9 --epsilon 0", &[], &["--epsilon", "above 0"]);
+    refused("balance fft --units 9 --out Cargo.toml", &[], &["Cargo.toml", "is not a folder"]);
 }

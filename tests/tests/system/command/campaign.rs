@@ -126,10 +126,7 @@ fn run_campaign(file: &str, dir: &str) -> Outcome {
 /// Returns the whole lines of `points.jsonl`.
 fn read_lines(dir: &str) -> Vec<Value> {
     let text = fs::read_to_string(Path::new(dir).join("points.jsonl")).unwrap_or_default();
-    text.split_inclusive('\n')
-        .filter(|line| line.ends_with('\n'))
-        .map(json)
-        .collect()
+    text.split_inclusive('\n').filter(|line| line.ends_with('\n')).map(json).collect()
 }
 
 /// Lists the processes of a campaign's repetition, each with its words.
@@ -151,16 +148,12 @@ fn list_repetition(dir: &str) -> Vec<(u32, String)> {
 
 fn kill(process: u32) {
     // It may have ended.
-    let _ = Command::new("kill")
-        .args(["-KILL", &process.to_string()])
-        .status();
+    let _ = Command::new("kill").args(["-KILL", &process.to_string()]).status();
 }
 
 /// Returns a number below `most` that differs from call to call.
 fn draw(state: &mut u64, most: u64) -> u64 {
-    *state = state
-        .wrapping_mul(6_364_136_223_846_793_005)
-        .wrapping_add(1_442_695_040_888_963_407);
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     (*state >> 33) % most
 }
 
@@ -169,10 +162,8 @@ fn draw(state: &mut u64, most: u64) -> u64 {
 fn check_whole(lines: &[Value]) {
     let mut rounds: BTreeMap<&str, BTreeMap<u64, &Value>> = BTreeMap::new();
     for line in lines {
-        let (point, round) = (
-            line["point"].as_str().expect("a point"),
-            line["round"].as_u64().expect("a round"),
-        );
+        let (point, round) =
+            (line["point"].as_str().expect("a point"), line["round"].as_u64().expect("a round"));
         let doubled = rounds.entry(point).or_default().insert(round, line);
         assert!(doubled.is_none(), "measured twice: {line}");
         assert_eq!(line["attempt"], 0, "{line}");
@@ -181,21 +172,13 @@ fn check_whole(lines: &[Value]) {
             let number: u64 = format!("{}{}", parameters["size"], parameters["factor"])
                 .parse()
                 .expect("a number");
-            assert_eq!(
-                line["values"]["twice"].as_f64(),
-                Some(2.0 * number as f64),
-                "{line}"
-            );
+            assert_eq!(line["values"]["twice"].as_f64(), Some(2.0 * number as f64), "{line}");
         }
     }
     assert_eq!(rounds.len(), 24);
     for (point, rounds) in rounds {
         let numbers: Vec<u64> = rounds.keys().copied().collect();
-        let has_failed_twice = rounds
-            .values()
-            .filter(|line| line["status"] != "done")
-            .count()
-            == 2;
+        let has_failed_twice = rounds.values().filter(|line| line["status"] != "done").count() == 2;
         assert!(
             numbers == [0, 1, 2] || (numbers == [0, 1] && has_failed_twice),
             "{point}: {numbers:?}"
@@ -250,11 +233,7 @@ fn a_campaign_killed_ten_times_loses_and_doubles_nothing() {
     let file = write_24_points(&folder);
     let dir = folder.path("results");
     fs::create_dir(&dir).expect("a writable folder");
-    let dir = fs::canonicalize(dir)
-        .expect("a folder")
-        .to_str()
-        .expect("a name")
-        .to_owned();
+    let dir = fs::canonicalize(dir).expect("a folder").to_str().expect("a name").to_owned();
     let mut engine = Running::start(run_command(&file, &dir));
     let mut state = 5;
     let mut killed_engines = 0;
@@ -265,10 +244,8 @@ fn a_campaign_killed_ten_times_loses_and_doubles_nothing() {
         let launcher = repetition
             .iter()
             .find(|(_, words)| words.contains("launcher") || words.contains("mpirun"));
-        let ranks: Vec<_> = repetition
-            .iter()
-            .filter(|process| Some(*process) != launcher)
-            .collect();
+        let ranks: Vec<_> =
+            repetition.iter().filter(|process| Some(*process) != launcher).collect();
         match (number % 3, launcher, ranks.first()) {
             (1, Some((launcher, _)), _) => kill(*launcher),
             (2, _, Some((rank, _))) => kill(*rank),
@@ -353,19 +330,11 @@ fn a_file_system_that_is_full_is_told() {
                   mount -o remount,size=1m $D; \"$@\" --json; wc -l < $D/points.jsonl; exit $status";
     let command = run_command(&file, &dir);
     let mut mounted = Command::new("unshare");
-    mounted
-        .args(namespace)
-        .args(["sh", "-c", script, "sh", &dir]);
+    mounted.args(namespace).args(["sh", "-c", script, "sh", &dir]);
     mounted.arg(command.get_program()).args(command.get_args());
     let outcome = run(mounted, HANGS);
     assert_eq!(outcome.status, Some(1), "{outcome:#?}");
-    assert!(
-        outcome
-            .stderr
-            .contains("points.jsonl: No space left on device"),
-        "{}",
-        outcome.stderr
-    );
+    assert!(outcome.stderr.contains("points.jsonl: No space left on device"), "{}", outcome.stderr);
     for part in ["0000000  \\n", "\"state\":\"ended\"", "120\n"] {
         assert!(outcome.stdout.contains(part), "{part}: {}", outcome.stdout);
     }
@@ -385,10 +354,7 @@ fn two_engines_in_one_folder_are_one_too_many() {
         std::thread::sleep(Duration::from_millis(5));
     }
     let stderr = run_campaign(&file, &dir).failure(2);
-    assert!(
-        stderr.contains(&format!("process {} on ", first.process())),
-        "{stderr}"
-    );
+    assert!(stderr.contains(&format!("process {} on ", first.process())), "{stderr}");
     // In a container the number of a process is that of another one, or of none.
     let namespace = ["--map-root-user", "--pid", "--fork", "--mount-proc"];
     let trial = Command::new("unshare").args(namespace).arg("true").status();
@@ -404,19 +370,11 @@ fn two_engines_in_one_folder_are_one_too_many() {
         }
     }
     let shown = isochron(&["campaign", "status", &dir]).success();
-    assert!(
-        shown.contains(&format!("running (process {} on ", first.process())),
-        "{shown}"
-    );
+    assert!(shown.contains(&format!("running (process {} on ", first.process())), "{shown}");
     // A polite signal ends it, and what it has started.
-    let _ = Command::new("kill")
-        .args(["-TERM", &first.process().to_string()])
-        .status();
+    let _ = Command::new("kill").args(["-TERM", &first.process().to_string()]).status();
     let stderr = first.wait(HANGS).failure(1);
-    assert!(
-        stderr.contains("the same command goes on where it was"),
-        "{stderr}"
-    );
+    assert!(stderr.contains("the same command goes on where it was"), "{stderr}");
     assert!(list_repetition(&dir).is_empty());
     assert!(read_lines(&dir).is_empty());
 }
@@ -428,16 +386,13 @@ fn a_signal_that_ends_the_engine_ends_its_contender() {
     let dir = folder.path("results");
     let real =
         |dir: &str| fs::canonicalize(dir).map_or(String::new(), |it| it.display().to_string());
-    for signal in [
-        "HUP", "INT", "QUIT", "USR1", "USR2", "ALRM", "TERM", "XCPU", "VTALRM", "PROF", "IO",
-    ] {
+    for signal in
+        ["HUP", "INT", "QUIT", "USR1", "USR2", "ALRM", "TERM", "XCPU", "VTALRM", "PROF", "IO"]
+    {
         // Tests that run in the background ignore some of these, and hand that on.
         let command = run_command(&file, &dir);
         let mut with_defaults = Command::new("env");
-        with_defaults
-            .arg("--default-signal")
-            .arg(command.get_program())
-            .args(command.get_args());
+        with_defaults.arg("--default-signal").arg(command.get_program()).args(command.get_args());
         let engine = Running::start(with_defaults);
         while list_repetition(&real(&dir)).is_empty() {
             std::thread::sleep(Duration::from_millis(5));
@@ -446,10 +401,7 @@ fn a_signal_that_ends_the_engine_ends_its_contender() {
             .args([&format!("-{signal}"), &engine.process().to_string()])
             .status();
         let stderr = engine.wait(HANGS).failure(1);
-        assert!(
-            stderr.contains("the same command goes on"),
-            "{signal}: {stderr}"
-        );
+        assert!(stderr.contains("the same command goes on"), "{signal}: {stderr}");
         assert!(list_repetition(&real(&dir)).is_empty(), "{signal}");
     }
     // As under `nohup`.
@@ -465,9 +417,7 @@ fn a_signal_that_ends_the_engine_ends_its_contender() {
     }
     for signal in ["-HUP", "-TERM"] {
         assert!(!list_repetition(&real(&dir)).is_empty(), "{signal}");
-        let _ = Command::new("kill")
-            .args([signal, &engine.process().to_string()])
-            .status();
+        let _ = Command::new("kill").args([signal, &engine.process().to_string()]).status();
     }
     engine.wait(HANGS).failure(1);
 }
@@ -477,25 +427,17 @@ fn a_shell_that_has_the_variable_of_a_campaign_goes_on() {
     let folder = Folder::new();
     let file = write_campaign(
         &folder,
-        &SHORT
-            .replace("= 30", "= 1")
-            .replace("sleep 0.01", "env -i setsid sleep 4323 &"),
+        &SHORT.replace("= 30", "= 1").replace("sleep 0.01", "env -i setsid sleep 4323 &"),
     );
     let dir = folder.path("results");
     fs::create_dir(&dir).expect("a writable folder");
     let command = run_command(&file, &dir);
     let mut shell = Command::new("bash");
     let script = "set -m; sleep 60 & other=$!; \"$@\" > /dev/null; kill $other && echo goes on";
-    shell
-        .args(["-c", script, "bash"])
-        .arg(command.get_program())
-        .args(command.get_args());
+    shell.args(["-c", script, "bash"]).arg(command.get_program()).args(command.get_args());
     shell.env("ISOCHRON_CAMPAIGN", &dir);
     assert_eq!(run(shell, HANGS).success(), "goes on\n");
-    let left = Command::new("pgrep")
-        .args(["-f", "sleep 4323"])
-        .output()
-        .expect("pgrep");
+    let left = Command::new("pgrep").args(["-f", "sleep 4323"]).output().expect("pgrep");
     assert_eq!(String::from_utf8_lossy(&left.stdout), "");
 }
 
@@ -509,11 +451,8 @@ fn scripts_learn_of_a_bad_answer_when_they_ask() {
              [[goal]]\nvalue = \"one.t_s\"\nat_most = {bound}\n"
         )
     };
-    let campaigns = [
-        ("good", "echo took 1", "2"),
-        ("slow", "echo took 3", "2"),
-        ("bad", "false", "2"),
-    ];
+    let campaigns =
+        [("good", "echo took 1", "2"), ("slow", "echo took 3", "2"), ("bad", "false", "2")];
     for ((name, command, bound), statuses) in
         campaigns.into_iter().zip([[0, 0, 0], [0, 3, 3], [3, 0, 3]])
     {
@@ -525,18 +464,13 @@ fn scripts_learn_of_a_bad_answer_when_they_ask() {
             (vec!["compare", &good, &dir], statuses[2]),
         ] {
             for (check, status) in [(None, 0), (Some("--check"), status)] {
-                let words: Vec<&str> = ["campaign"]
-                    .into_iter()
-                    .chain(words.iter().copied())
-                    .chain(check)
-                    .collect();
+                let words: Vec<&str> =
+                    ["campaign"].into_iter().chain(words.iter().copied()).chain(check).collect();
                 let outcome = isochron(&words);
                 assert_eq!(outcome.status, Some(status), "{words:?}: {outcome:?}");
                 if words[1] == "report" {
                     assert!(
-                        outcome
-                            .stderr
-                            .contains(&format!("to look at: {dir}/report.html")),
+                        outcome.stderr.contains(&format!("to look at: {dir}/report.html")),
                         "{outcome:?}"
                     );
                 }
@@ -544,9 +478,8 @@ fn scripts_learn_of_a_bad_answer_when_they_ask() {
         }
     }
     // However few rounds there are.
-    for (number, rounds) in ["max = 1\nmin = 1\n", "exact = true\n", "max = 2\nmin = 1\n"]
-        .into_iter()
-        .enumerate()
+    for (number, rounds) in
+        ["max = 1\nmin = 1\n", "exact = true\n", "max = 2\nmin = 1\n"].into_iter().enumerate()
     {
         let tables = "[[contender]]\nname = \"one\"\ncommand = \"false\"\n[repeat]\n";
         let file = write_campaign(&folder, &format!("{tables}{rounds}"));
@@ -554,13 +487,8 @@ fn scripts_learn_of_a_bad_answer_when_they_ask() {
         let words = ["campaign", "run", &file, "--dir", &dir, "--check"];
         assert_eq!(isochron(&words).status, Some(3), "{rounds}");
     }
-    let shown = isochron(&[
-        "campaign",
-        "compare",
-        &folder.path("good"),
-        &folder.path("bad"),
-    ])
-    .success();
+    let shown =
+        isochron(&["campaign", "compare", &folder.path("good"), &folder.path("bad")]).success();
     let [failure, table] =
         ["note: `one` has failed in ", "failed: exit status 1"].map(|part| shown.find(part));
     assert!(failure.is_some() && failure < table, "{shown}");
@@ -575,19 +503,14 @@ fn a_folder_that_one_may_only_read_and_a_file_without_an_extension_do() {
     let mut command = run_command(&plain, "unused");
     let program = command.get_program().to_owned();
     command = Command::new(program);
-    command
-        .args(["campaign", "run", &plain])
-        .current_dir(folder.path(""));
+    command.args(["campaign", "run", &plain]).current_dir(folder.path(""));
     run(command, HANGS).success();
     let dir = folder.path("plain.results");
     // A folder takes the place of a page, which nobody can write then, root included.
     fs::create_dir(Path::new(&dir).join("report.html")).expect("a writable folder");
     let outcome = isochron(&["campaign", "report", &dir, "--json"]);
     assert!(outcome.stderr.contains("cannot be written"), "{outcome:?}");
-    assert_eq!(
-        json(&outcome.success())["rows"].as_array().map(Vec::len),
-        Some(4)
-    );
+    assert_eq!(json(&outcome.success())["rows"].as_array().map(Vec::len), Some(4));
     isochron(&["campaign", "report", &dir]).failure(2);
 }
 
@@ -619,10 +542,7 @@ fn a_folder_that_is_none_of_a_campaign_is_refused_with_a_way_out() {
             &empty,
             format!("{empty}: is no folder of a campaign, because it has no campaign.toml: {made}"),
         ),
-        (
-            &other,
-            format!("{other}/campaign.toml:1: unknown key `title`"),
-        ),
+        (&other, format!("{other}/campaign.toml:1: unknown key `title`")),
     ] {
         for words in [
             &["status", dir][..],
@@ -647,10 +567,7 @@ fn a_file_that_is_none_of_a_campaign_is_refused_with_a_way_out() {
     fs::write(&data, [0xff, 0xfe]).expect("a writable folder");
     fs::write(&empty, "").expect("a writable folder");
     for (file, reason) in [
-        (
-            &missing,
-            "missing: is not there: name a campaign file, in TOML",
-        ),
+        (&missing, "missing: is not there: name a campaign file, in TOML"),
         (&dir, "dir: is a folder: name a campaign file, in TOML"),
         (&data, "data: is no text: name a campaign file, in TOML"),
         (&empty, "empty:1: missing key `name`"),
@@ -682,11 +599,7 @@ fn campaigns_are_planned_reported_and_compared() {
     let file = write_campaign(&folder, SHORT);
     let dirs = ["first", "second"].map(|name| folder.path(name));
     let plan = json(&isochron(&["campaign", "plan", &file, "--dir", &dirs[0], "--json"]).success());
-    assert_eq!(
-        (&plan["points"], &plan["left"]["most"]),
-        (&4.into(), &120.into()),
-        "{plan}"
-    );
+    assert_eq!((&plan["points"], &plan["left"]["most"]), (&4.into(), &120.into()), "{plan}");
     // Nothing has run: 120 repetitions of at most 600 s.
     assert!(plan["left"]["least_s"].is_null(), "{plan}");
     assert_eq!(plan["left"]["most_s"], 72_000.0, "{plan}");
@@ -694,10 +607,7 @@ fn campaigns_are_planned_reported_and_compared() {
         run_campaign(&file, dir).success();
     }
     let text = isochron(&["campaign", "plan", &file, "--dir", &dirs[0]]).success();
-    assert!(
-        text.contains("size=3\n  one: sh -c 'sleep 0.01; echo 3'\n"),
-        "{text}"
-    );
+    assert!(text.contains("size=3\n  one: sh -c 'sleep 0.01; echo 3'\n"), "{text}");
     assert!(text.contains("nothing is left"), "{text}");
     assert!(text.contains(" taken, about 0 B more; "), "{text}");
     let report = json(&isochron(&["campaign", "report", &dirs[0], "--json"]).success());
@@ -707,17 +617,9 @@ fn campaigns_are_planned_reported_and_compared() {
     }
     let compared =
         json(&isochron(&["campaign", "compare", &dirs[0], &dirs[1], "--json"]).success());
-    assert_eq!(
-        compared["environment"],
-        Value::Array(Vec::new()),
-        "{compared}"
-    );
+    assert_eq!(compared["environment"], Value::Array(Vec::new()), "{compared}");
     for point in compared["points"].as_array().expect("points") {
-        assert_eq!(
-            (&point["verdict"], &point["ratio"]),
-            (&"same".into(), &1.0.into()),
-            "{point}"
-        );
+        assert_eq!((&point["verdict"], &point["ratio"]), (&"same".into(), &1.0.into()), "{point}");
     }
     let text = isochron(&["campaign", "compare", &dirs[0], &dirs[1]]).success();
     assert!(text.starts_with("The environments are alike.\n"), "{text}");

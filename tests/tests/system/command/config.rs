@@ -32,15 +32,7 @@ fn the_platform_file_names_the_devices_that_are_there_without_it() {
             let names = [&node["device"], &rank["devices"]].map(list_names);
             assert_eq!(names[0], names[1], "{found}\n{shown}");
         }
-        let words = [
-            "mxm",
-            "--size",
-            "64",
-            "--plan",
-            "--json",
-            "--platform",
-            &platform,
-        ];
+        let words = ["mxm", "--size", "64", "--plan", "--json", "--platform", &platform];
         let plan = json(&mpi.isochron(2, &words).success());
         assert_eq!(plan["nodes"].as_array().map(Vec::len), Some(2), "{plan}");
         let host = found["node"][0]["host"].as_str().expect("a host");
@@ -62,10 +54,6 @@ fn a_platform_file_that_cannot_be_written_is_named() {
     let stderr = isochron(&["config", "--out", &path]).failure(2);
     assert!(stderr.contains(&path), "{stderr}");
     refused("config --out .", &[], &[".: is a folder"]);
-    refused(
-        "config --group all",
-        &[],
-        &["`all` is not a grouping of cores"],
-    );
+    refused("config --group all", &[], &["`all` is not a grouping of cores"]);
     refused("config 2", &[], &["unexpected argument '2'"]);
 }

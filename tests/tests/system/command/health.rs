@@ -32,10 +32,7 @@ fn check(mpi: &Mpi, folder: &Folder, points: &[&str], options: &[&str]) -> Outco
     let mut words = vec!["health", "--seconds", "4", "--platform", &platform];
     words.extend(options);
     let mut command = mpi.command(points.len(), &mpi.isochron, &words);
-    command.env(
-        "ISOCHRON_STORE",
-        folder.path(&format!("{}-store", mpi.name)),
-    );
+    command.env("ISOCHRON_STORE", folder.path(&format!("{}-store", mpi.name)));
     run(command, HANGS)
 }
 
@@ -57,12 +54,7 @@ fn a_slow_device_is_named_with_its_cause_and_the_status_says_it() {
                 "clock".into(),
                 "of its class: slower at every size (clock, quota or power cap)",
             ),
-            (
-                LARGE,
-                1,
-                "memory".into(),
-                "of its class: slower at large sizes (its memory)",
-            ),
+            (LARGE, 1, "memory".into(), "of its class: slower at large sizes (its memory)"),
         ] {
             let points = [USUAL, USUAL, USUAL, USUAL, last];
             let outcome = check(&mpi, &folder, &points, &["--json", "--store", "none"]);
@@ -75,15 +67,8 @@ fn a_slow_device_is_named_with_its_cause_and_the_status_says_it() {
             assert!(line.ends_with(words) && !line.contains('\n'), "{line}");
             // A busy machine may have no time for all ten.
             let rounds = document["rounds"].as_u64().expect("a number");
-            assert!(
-                rounds == 5 || status == 1 && (2..=10).contains(&rounds),
-                "{document}"
-            );
-            assert!(
-                list(&document, "compared_with")
-                    .iter()
-                    .all(|with| **with == "class")
-            );
+            assert!(rounds == 5 || status == 1 && (2..=10).contains(&rounds), "{document}");
+            assert!(list(&document, "compared_with").iter().all(|with| **with == "class"));
         }
     }
 }
@@ -108,18 +93,8 @@ fn the_last_line_of_the_text_is_the_reason() {
     assert_eq!(outcome.status, Some(1), "{outcome:?}");
     let last = outcome.stdout.lines().last().expect("lines");
     assert!(last.starts_with("slow: cpu of rank 2 on "), "{last}");
-    for part in [
-        "speed in % of",
-        "together",
-        "alone",
-        " rounds of 7 sizes",
-        "▓",
-    ] {
-        assert!(
-            outcome.stdout.contains(part),
-            "{part} in {}",
-            outcome.stdout
-        );
+    for part in ["speed in % of", "together", "alone", " rounds of 7 sizes", "▓"] {
+        assert!(outcome.stdout.contains(part), "{part} in {}", outcome.stdout);
     }
 }
 
@@ -133,10 +108,7 @@ fn few_devices_are_compared_with_the_store_and_a_slow_one_does_not_enter_it() {
             let document = json(&outcome.stdout);
             let compared = list(&document, "compared_with");
             let compared: Vec<String> = compared.iter().map(ToString::to_string).collect();
-            (
-                compared,
-                document["line"].as_str().expect("a line").to_owned(),
-            )
+            (compared, document["line"].as_str().expect("a line").to_owned())
         };
         let (with, line) = compared(&[USUAL, USUAL], 3);
         assert_eq!(with, ["\"nothing\""; 2]);
@@ -167,17 +139,10 @@ fn a_device_that_fails_is_named_and_the_others_are_checked() {
         let failed: Vec<&&Value> = failed.iter().filter(|reason| !reason.is_null()).collect();
         assert_eq!(failed.len(), 1, "{document}");
         let line = document["line"].as_str().expect("a line");
-        assert!(
-            line.starts_with("failed: cuda") && line.contains("cublasDgemm_v2"),
-            "{line}"
-        );
+        assert!(line.starts_with("failed: cuda") && line.contains("cublasDgemm_v2"), "{line}");
         // Copies of the other GPU were timed.
         let devices = document["devices"].as_array().expect("devices");
-        assert!(
-            devices
-                .iter()
-                .all(|device| device["sizes"].as_array().map(Vec::len) == Some(7))
-        );
+        assert!(devices.iter().all(|device| device["sizes"].as_array().map(Vec::len) == Some(7)));
     }
 }
 
@@ -187,11 +152,7 @@ fn what_cannot_be_checked_has_the_status_of_a_failure() {
         refused(&format!("health --seconds={seconds}"), &[], &["--seconds"]);
     }
     refused("health --store maybe", &[], &["--store"]);
-    refused(
-        "health --platform",
-        &["no-such-file.toml"],
-        &["no-such-file.toml"],
-    );
+    refused("health --platform", &["no-such-file.toml"], &["no-such-file.toml"]);
     let folder = Folder::new();
     let platform = write_devices(&folder, &[USUAL]);
     let [mpi, _] = libraries();
@@ -211,10 +172,7 @@ fn what_cannot_be_checked_has_the_status_of_a_failure() {
     let words = format!("{line} --seconds 1e-6");
     let words: Vec<&str> = words.split(' ').collect();
     let told = run(mpi.command(4, &mpi.isochron, &words), HANGS).stdout;
-    assert!(
-        told.contains("cut off") && !told.contains("takes longest"),
-        "{told}"
-    );
+    assert!(told.contains("cut off") && !told.contains("takes longest"), "{told}");
     let help = isochron(&["health", "--help"]).success();
     assert!(help.contains("The exit status is 0"), "{help}");
 }
@@ -233,10 +191,6 @@ fn a_check_that_stands_still_ends_with_the_status_of_a_failure() {
         let is_failed = outcome.status == Some(2)
             || mpi.name == "mpich" && !matches!(outcome.status, Some(0 | 1));
         let told = "; the job ends, after 3 s without progress";
-        assert!(
-            is_failed && outcome.stderr.contains(told),
-            "{} {outcome:?}",
-            mpi.name
-        );
+        assert!(is_failed && outcome.stderr.contains(told), "{} {outcome:?}", mpi.name);
     }
 }

@@ -7,11 +7,8 @@ use super::{Folder, isochron, json, total};
 
 /// Runs the command on ranks with the words of `line`; returns its document.
 fn solve(mpi: &Mpi, ranks: usize, line: &str) -> Value {
-    let words: Vec<&str> = ["app", "jacobi"]
-        .into_iter()
-        .chain(line.split_whitespace())
-        .chain(["--json"])
-        .collect();
+    let words: Vec<&str> =
+        ["app", "jacobi"].into_iter().chain(line.split_whitespace()).chain(["--json"]).collect();
     json(&mpi.isochron(ranks, &words).success())
 }
 
@@ -21,10 +18,7 @@ fn write_points_platform(folder: &Folder, nodes: &[&[(u64, f64)]]) -> String {
     for (rank, points) in nodes.iter().enumerate() {
         let lines = points.iter().map(|(d, t_s)| format!("{d} {t_s}\n"));
         let lines: String = lines.collect();
-        folder.write(
-            &format!("node{rank}.points"),
-            &format!("# block: 8\n{lines}"),
-        );
+        folder.write(&format!("node{rank}.points"), &format!("# block: 8\n{lines}"));
         text += &format!("[[node]]\n[[node.device]]\ncores = 1\npoints = \"node{rank}.points\"\n");
     }
     folder.write("nodes.toml", &text)
@@ -35,12 +29,8 @@ fn make_points(unit_s: f64) -> [(u64, f64); 2] {
     [(1, unit_s), (1000, 1000.0 * unit_s)]
 }
 
-const STRATEGIES: [&str; 4] = [
-    "--strategy cpm",
-    "--strategy fpm",
-    "--strategy fpm --partitioner npa",
-    "--strategy adaptive",
-];
+const STRATEGIES: [&str; 4] =
+    ["--strategy cpm", "--strategy fpm", "--strategy fpm --partitioner npa", "--strategy adaptive"];
 
 #[test]
 fn iterates_have_the_same_bits_in_any_division() {
@@ -49,11 +39,7 @@ fn iterates_have_the_same_bits_in_any_division() {
     let platform = write_points_platform(&folder, &[&fast, &slow, &fast, &slow]);
     let system = "--size 61 --seed 7 --tolerance 0 --max-iterations 25 --verify solution";
     let [mpi, _] = libraries();
-    let alone = solve(
-        &mpi,
-        1,
-        &format!("{system} --strategy even --out {}", folder.path("x.npy")),
-    );
+    let alone = solve(&mpi, 1, &format!("{system} --strategy even --out {}", folder.path("x.npy")));
     let bits = std::fs::read(folder.path("x.npy")).expect("a solution");
     for mpi in libraries() {
         for (ranks, strategy) in [3, 2, 3, 4].into_iter().zip(STRATEGIES) {
@@ -92,10 +78,7 @@ fn a_hidden_slow_rank_gets_fewer_rows_by_every_strategy() {
             // The last rank is four times slower: 40, 40 and 10 rows take the same time.
             let rows = history[39]["rows"].as_array().expect("rows");
             let rows: Vec<u64> = rows.iter().filter_map(Value::as_u64).collect();
-            let far = rows
-                .iter()
-                .zip([40, 40, 10])
-                .map(|(&rows, fair)| rows.abs_diff(fair));
+            let far = rows.iter().zip([40, 40, 10]).map(|(&rows, fair)| rows.abs_diff(fair));
             assert!(far.max() <= Some(2), "{strategy}: {rows:?}");
         }
     }
@@ -106,11 +89,7 @@ fn make_cliff(unit_s: f64) -> Vec<(u64, f64)> {
     let paged = (1..=16)
         .map(|step| 40 + 8 * step)
         .map(|d| (d, d as f64 * unit_s * (d as f64 / 40.0).powi(4)));
-    [1, 20, 40]
-        .map(|d| (d, d as f64 * unit_s))
-        .into_iter()
-        .chain(paged)
-        .collect()
+    [1, 20, 40].map(|d| (d, d as f64 * unit_s)).into_iter().chain(paged).collect()
 }
 
 /// Returns the seconds of the slowest rank in each iteration.
@@ -120,9 +99,7 @@ fn list_longest(found: &Value) -> Vec<f64> {
         .expect("iterations")
         .iter()
         .filter_map(|sweep| sweep["times_s"].as_array());
-    times
-        .map(|times| times.iter().filter_map(Value::as_f64).fold(0.0, f64::max))
-        .collect()
+    times.map(|times| times.iter().filter_map(Value::as_f64).fold(0.0, f64::max)).collect()
 }
 
 #[test]
@@ -135,10 +112,7 @@ fn at_a_memory_cliff_constant_speeds_swing_and_speed_functions_settle() {
     for mpi in libraries() {
         let swinging = solve(&mpi, 3, &format!("{line} --strategy cpm"));
         let last = &swinging["history"].as_array().expect("iterations")[8..15];
-        assert!(
-            last.iter().all(|sweep| sweep["moved"].as_u64() > Some(9)),
-            "{swinging}"
-        );
+        assert!(last.iter().all(|sweep| sweep["moved"].as_u64() > Some(9)), "{swinging}");
         let swinging = list_longest(&swinging);
         for partitioner in mpi.take_turns(["gpa", "npa"]) {
             let settled = format!("{line} --strategy fpm --partitioner {partitioner}");
@@ -167,10 +141,7 @@ fn systems_of_files_are_solved() {
         let mut checksums = Vec::new();
         for a in [&sparse, &dense] {
             let found = solve(&mpi, 3, &format!("--a {a} --b {right} --out {out}"));
-            assert_eq!(
-                (&found["converged"], &found["verified"]),
-                (&true.into(), &true.into())
-            );
+            assert_eq!((&found["converged"], &found["verified"]), (&true.into(), &true.into()));
             assert_eq!(found["dominance"], 2.0);
             checksums.push(found["checksum"].clone());
             let text = std::fs::read_to_string(&out).expect("a solution");
@@ -192,14 +163,9 @@ fn systems_of_files_are_solved() {
 #[test]
 fn a_vector_of_numpy_is_a_right_side() {
     let folder = Folder::new();
-    let a = folder.write(
-        "a.mtx",
-        "%%MatrixMarket matrix coordinate integer general\n2 2 2\n1 1 2\n2 2 8\n",
-    );
-    let header = format!(
-        "{:117}\n",
-        "{'descr': '<i4', 'fortran_order': False, 'shape': (2,), }"
-    );
+    let a = folder
+        .write("a.mtx", "%%MatrixMarket matrix coordinate integer general\n2 2 2\n1 1 2\n2 2 8\n");
+    let header = format!("{:117}\n", "{'descr': '<i4', 'fortran_order': False, 'shape': (2,), }");
     let mut bytes = b"\x93NUMPY\x01\x00\x76\x00".to_vec();
     bytes.extend(header.bytes());
     bytes.extend([4_i32, 4].iter().flat_map(|number| number.to_le_bytes()));
@@ -208,10 +174,7 @@ fn a_vector_of_numpy_is_a_right_side() {
     for mpi in libraries() {
         let out = folder.path("x.mtx");
         let found = solve(&mpi, 2, &format!("--a {a} --b {b} --out {out}"));
-        assert_eq!(
-            (&found["dominance"], &found["residual"]),
-            (&Value::Null, &0.0.into())
-        );
+        assert_eq!((&found["dominance"], &found["residual"]), (&Value::Null, &0.0.into()));
         let text = std::fs::read_to_string(&out).expect("a solution");
         assert!(text.ends_with("2 1\n2e0\n5e-1\n"), "{text}");
     }
@@ -237,10 +200,7 @@ fn ranks_without_rows_wait() {
 fn refuse_all(cases: &[(&str, i32, &str)]) {
     for mpi in libraries() {
         for (line, status, message) in mpi.take_turns(cases) {
-            let words: Vec<&str> = ["app", "jacobi"]
-                .into_iter()
-                .chain(line.split(' '))
-                .collect();
+            let words: Vec<&str> = ["app", "jacobi"].into_iter().chain(line.split(' ')).collect();
             let stderr = run(mpi.command(3, &mpi.isochron, &words), SOON).failure(*status);
             let shown = stderr.matches(message).count();
             assert_eq!(shown, 1, "{}: {message:?} once in {stderr}", mpi.name);
@@ -274,21 +234,9 @@ fn systems_that_cannot_be_solved_are_explained_on_all_ranks() {
         (&(b("whole.mtx") + " --verify solution"), 2, "is not known"),
         ("--a missing.mtx", 2, "missing.mtx"),
         ("--tolerance 0", 2, "<--size <N>|--a <FILE>>\n\nUsage"),
-        (
-            "--a a.mtx --dominance 2",
-            2,
-            "'--a <FILE>' cannot be used with '--dominance <FACTOR>'",
-        ),
-        (
-            "--size 40 --dominance 0.5",
-            1,
-            "Jacobi's method diverges: after ",
-        ),
-        (
-            "--size 40 --dominance 0.5 --max-iterations 3",
-            1,
-            "A is not diagonally dominant, in row",
-        ),
+        ("--a a.mtx --dominance 2", 2, "'--a <FILE>' cannot be used with '--dominance <FACTOR>'"),
+        ("--size 40 --dominance 0.5", 1, "Jacobi's method diverges: after "),
+        ("--size 40 --dominance 0.5 --max-iterations 3", 1, "A is not diagonally dominant, in row"),
     ]);
 }
 
@@ -300,22 +248,10 @@ fn options_that_make_no_sense_are_explained_on_all_ranks() {
     let [few, gpu] = [few, folder.write("gpu.toml", gpu)]
         .map(|platform| format!("--size 9 --platform {platform}"));
     refuse_all(&[
-        (
-            "--size 9 --tolerance -1",
-            2,
-            "expected 0 or a number above 0",
-        ),
-        (
-            "--size 9 --tolerance inf",
-            2,
-            "expected 0 or a number above 0",
-        ),
+        ("--size 9 --tolerance -1", 2, "expected 0 or a number above 0"),
+        ("--size 9 --tolerance inf", 2, "expected 0 or a number above 0"),
         ("--size 0", 2, "expected a whole number from 1"),
-        (
-            "--size 9 --max-iterations 0",
-            2,
-            "expected a whole number from 1",
-        ),
+        ("--size 9 --max-iterations 0", 2, "expected a whole number from 1"),
         ("--size 9 --strategy best", 2, "invalid value 'best'"),
         ("--size 9 --partitioner best", 2, "unknown partitioner"),
         (
@@ -341,11 +277,7 @@ fn options_that_make_no_sense_are_explained_on_all_ranks() {
         ("--size 9 --a a.mtx", 2, "cannot be used with"),
         ("--size 9 --b missing.mtx", 2, "missing.mtx"),
         ("--size 40000000", 2, "MiB: the plan needs"),
-        (
-            "--size 9 --out no-such-folder/x.npy",
-            2,
-            "there is no folder no-such-folder",
-        ),
+        ("--size 9 --out no-such-folder/x.npy", 2, "there is no folder no-such-folder"),
         ("--size 9 --platform no-such.toml", 2, "no-such.toml"),
         (&few, 2, "describes 1 nodes, but there are 3 ranks"),
         (&gpu, 2, "it has a GPU"),
@@ -355,44 +287,17 @@ fn options_that_make_no_sense_are_explained_on_all_ranks() {
 #[test]
 fn the_report_for_people_fits_80_columns() {
     let text = isochron(&["app", "jacobi", "--size", "200", "--verify", "solution"]).success();
-    assert!(
-        text.lines().all(|line| line.chars().count() <= 80),
-        "{text}"
-    );
-    assert!(
-        text.contains("\nconverged after ") && text.contains("verified, "),
-        "{text}"
-    );
-    let few = [
-        "app",
-        "jacobi",
-        "--size",
-        "200",
-        "--max-iterations",
-        "2",
-        "--verify",
-        "none",
-    ];
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    assert!(text.contains("\nconverged after ") && text.contains("verified, "), "{text}");
+    let few = ["app", "jacobi", "--size", "200", "--max-iterations", "2", "--verify", "none"];
     let text = isochron(&few).success();
     assert!(text.contains("not converged after 2 iterations") && text.contains("not verified"));
     let folder = Folder::new();
     let [fast, slow] = [1e-4, 4e-4].map(make_points);
     let platform = write_points_platform(&folder, &[&fast, &slow]);
     let [mpi, _] = libraries();
-    let words = [
-        "app",
-        "jacobi",
-        "--size",
-        "64",
-        "--strategy",
-        "cpm",
-        "--platform",
-        &platform,
-    ];
+    let words = ["app", "jacobi", "--size", "64", "--strategy", "cpm", "--platform", &platform];
     let text = mpi.isochron(2, &words).success();
-    assert!(
-        text.contains("rows moved") && text.contains("300 %"),
-        "{text}"
-    );
+    assert!(text.contains("rows moved") && text.contains("300 %"), "{text}");
     assert!(text.contains("points node1.points"), "{text}");
 }

@@ -25,10 +25,8 @@ fn write_surface(folder: &Folder, name: &str, speed: f64) -> String {
 #[test]
 fn layout_tiles_the_matrix() {
     let answer = json(
-        &isochron(&[
-            "layout", "4", "2", "1", "1", "--rows", "40", "--cols", "40", "--json",
-        ])
-        .success(),
+        &isochron(&["layout", "4", "2", "1", "1", "--rows", "40", "--cols", "40", "--json"])
+            .success(),
     );
     let found = areas(&answer);
     assert_eq!((found.len(), found.iter().sum()), (4, 1600_u64));
@@ -41,20 +39,13 @@ fn layout_tiles_the_matrix() {
 #[test]
 fn every_method_tiles_and_draws() {
     for method in ["kl", "br", "cartesian", "cartesian-sums", "recursive"] {
-        let answer = answer(
-            &["layout"],
-            &["4", "2", "1", "1"],
-            &format!("--method {method}"),
-        );
+        let answer = answer(&["layout"], &["4", "2", "1", "1"], &format!("--method {method}"));
         let found = areas(&answer);
         assert_eq!((found.len(), found.iter().sum()), (4, 64 * 64_u64));
         assert_eq!(answer["method"], method);
         assert!(answer["half_perimeters"].is_u64(), "{answer}");
         let text = isochron(&["layout", "4", "2", "1", "1", "--method", method]).success();
-        assert!(
-            text.contains('┌') && text.contains("sum of half-perimeters"),
-            "{text}"
-        );
+        assert!(text.contains('┌') && text.contains("sum of half-perimeters"), "{text}");
     }
 }
 
@@ -78,41 +69,25 @@ fn layout_goes_by_models() {
     assert_eq!(answer["converged"], true);
     let words = ["layout", "--method", "fpm-kl", "--models", &slow, &fast];
     let text = isochron(&words).success();
-    assert!(
-        text.contains("time s") && text.contains("iterations"),
-        "{text}"
-    );
+    assert!(text.contains("time s") && text.contains("iterations"), "{text}");
 
     let kl = "layout --method fpm-kl --models";
     let points = points("cliff-60k.points");
     refused(kl, &[&points], &[&points, "line 1: format"]);
-    refused(
-        "layout --method fpm-kl --dividing npa --models",
-        &[&points],
-        &["--dividing"],
-    );
+    refused("layout --method fpm-kl --dividing npa --models", &[&points], &["--dividing"]);
     let bad = folder.write("bad", "# format: isochron-surface 1\n4 4 1\n4 0 1\n");
     refused(kl, &[&bad], &[&bad, "line 3: point m = 4, n = 0"]);
     let headless = folder.write("headless", "4 4 1\n");
     refused(kl, &[&headless], &[&headless, "line 1: no line \"# format"]);
     let empty = folder.write("empty", "");
     refused(kl, &[&empty], &[&empty, "holds no points"]);
-    refused(
-        &kl.replace("--models", "--fit cpm --models"),
-        &[&slow],
-        &["--fit"],
-    );
+    refused(&kl.replace("--models", "--fit cpm --models"), &[&slow], &["--fit"]);
 }
 
 #[test]
 fn the_lower_bound_is_one_after_rounding_too() {
     let areas = ["1"; 9];
-    for line in [
-        "--rows 1 --cols 2",
-        "--rows 3 --cols 3",
-        "--rows 0",
-        "--rows 5 --cols 7",
-    ] {
+    for line in ["--rows 1 --cols 2", "--rows 3 --cols 3", "--rows 0", "--rows 5 --cols 7"] {
         let answer = answer(&["layout"], &areas, line);
         let sum = answer["half_perimeters"].as_f64();
         let bound = answer["lower_bound"].as_f64();
@@ -160,10 +135,7 @@ fn columns_may_be_given() {
     let line = "--rows 8 --cols 8 --method fpm-kl --columns 1,3/0,2";
     let found = answer(&["layout", "--models"], &files, line);
     assert_eq!(areas(&found), [8, 24, 8, 24]);
-    assert_eq!(
-        [&found["rects"][1]["col"], &found["rects"][0]["col"]],
-        [0, 6]
-    );
+    assert_eq!([&found["rects"][1]["col"], &found["rects"][0]["col"]], [0, 6]);
     refused(
         "layout --method fpm-kl --columns 0/4 --models",
         &files,
@@ -177,53 +149,29 @@ fn what_cannot_be_arranged_is_refused_by_flag() {
         ("layout", "AREA"),
         ("layout 1 a", "'a' for '[AREA]...': expected a number"),
         ("layout nan 1", "AREA: node 0: area NaN"),
-        (
-            "layout 0 0",
-            "AREA: 64 x 64 blocks to lay out and every area is 0",
-        ),
+        ("layout 0 0", "AREA: 64 x 64 blocks to lay out and every area is 0"),
         ("layout inf", "AREA: node 0: area inf"),
         ("layout 1 --method spiral", "recursive, fpm-br, fpm-kl"),
         ("layout 1 --columns 0", "--columns: goes with --method kl"),
         ("layout 1 1 --method kl --columns 0", "--columns: node 1"),
-        (
-            "layout 1 1 --method kl --columns 0/2",
-            "--columns: the arrangement names node 2",
-        ),
-        (
-            "layout 1 1 --method kl --columns 0/1,1",
-            "--columns: the arrangement names node 1",
-        ),
+        ("layout 1 1 --method kl --columns 0/2", "--columns: the arrangement names node 2"),
+        ("layout 1 1 --method kl --columns 0/1,1", "--columns: the arrangement names node 1"),
         ("layout 1 1 --method kl --columns 0;1", "--columns"),
-        (
-            "layout 1 1 --method recursive --columns 0/1",
-            "--columns: goes with",
-        ),
+        ("layout 1 1 --method recursive --columns 0/1", "--columns: goes with"),
         (
             "layout 1 1 1 --method cartesian --columns 0,1/2",
             "--columns: column 1 of the grid has 1 nodes",
         ),
-        (
-            "layout 1 0 --method cartesian-sums --columns 0,1",
-            "--columns: node 1 has speed 0",
-        ),
+        ("layout 1 0 --method cartesian-sums --columns 0,1", "--columns: node 1 has speed 0"),
         ("layout 1 --dividing npa", "--dividing: goes with --models"),
-        (
-            "layout --models file --dividing hpopta",
-            "measured times alone",
-        ),
-        (
-            "layout 1 --models file --dividing kl",
-            "unknown partitioner",
-        ),
+        ("layout --models file --dividing hpopta", "measured times alone"),
+        ("layout 1 --models file --dividing kl", "unknown partitioner"),
         ("layout 1 --method spiral", "--method"),
         ("layout 1 --method fpm-br", "--method: fpm-br"),
         ("layout 1 --method fpm-kl", "--method: fpm-br and fpm-kl"),
         ("layout 1 --fit cpm", "--models"),
         ("layout 1 --models file", "--models"),
-        (
-            "layout 1 --rows 18446744073709551615 --cols 3",
-            "18446744073709551615",
-        ),
+        ("layout 1 --rows 18446744073709551615 --cols 3", "18446744073709551615"),
     ];
     for (line, message) in cases {
         refused(line, &[], &[message]);
@@ -245,11 +193,7 @@ fn the_picture_keeps_its_proportions_within_its_lines() {
         let text = isochron(&words).success();
         let drawn: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).collect();
         let width = drawn.iter().map(|line| line.chars().count()).max();
-        assert_eq!(
-            (drawn.len(), width),
-            (size.0, Some(size.1)),
-            "{line}\n{text}"
-        );
+        assert_eq!((drawn.len(), width), (size.0, Some(size.1)), "{line}\n{text}");
     }
     refused("layout 4 2 --lines 2", &[], &["--lines", "from 3 to"]);
 }

@@ -24,21 +24,11 @@ pub fn compile(folder: &Folder, name: &str, execute: &str) -> String {
          static int32_t finalize(void *context) {{ (void)context; return 0; }}\n\
          const isochron_kernel_t isochron_kernel = {{ISOCHRON_KERNEL_ABI, \"k\", complexity, initialize, execute, finalize}};\n"
     );
-    let (source, library) = (
-        folder.write(&format!("{name}.c"), &text),
-        folder.path(&format!("{name}.so")),
-    );
+    let (source, library) =
+        (folder.write(&format!("{name}.c"), &text), folder.path(&format!("{name}.so")));
     let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("../devices/kernel/include");
     let mut command = Command::new("cc");
-    command
-        .args([
-            "-std=c99",
-            "-D_POSIX_C_SOURCE=200809L",
-            "-shared",
-            "-fPIC",
-            "-I",
-        ])
-        .arg(include);
+    command.args(["-std=c99", "-D_POSIX_C_SOURCE=200809L", "-shared", "-fPIC", "-I"]).arg(include);
     command.args([&source, "-o", &library]);
     run(command, HANGS).success();
     library
@@ -51,46 +41,24 @@ fn the_tool_survives_kernels_that_crash_or_never_return() {
     let fails = compile(&folder, "fails", "if (d > 1) return 42;");
     let leaves = compile(&folder, "leaves", "exit(3);");
     for (library, reason) in [
-        (
-            &crash,
-            "was ended by signal 11 (SIGSEGV) in execute of 2 units",
-        ),
+        (&crash, "was ended by signal 11 (SIGSEGV) in execute of 2 units"),
         (&fails, "execute of 2 units returned error 42"),
         (&leaves, "exited with status 3 in execute of 1 units"),
     ] {
-        let words = [
-            "measure",
-            library,
-            "--to",
-            "2",
-            "--points",
-            "2",
-            "--isolate",
-        ];
+        let words = ["measure", library, "--to", "2", "--points", "2", "--isolate"];
         let stderr = isochron(&words).failure(1);
-        assert!(
-            stderr.contains(library.as_str()) && stderr.contains(reason),
-            "{stderr}"
-        );
+        assert!(stderr.contains(library.as_str()) && stderr.contains(reason), "{stderr}");
     }
     // It ignores its interruption, and is killed; larger sizes are not tried.
     let endless = compile(&folder, "endless", "while (d > 1) {}");
     let line = "--to 4 --points 4 --isolate --max-seconds 0.05 --json";
-    let words: Vec<&str> = ["measure", &endless]
-        .into_iter()
-        .chain(line.split(' '))
-        .collect();
+    let words: Vec<&str> = ["measure", &endless].into_iter().chain(line.split(' ')).collect();
     let found = json(&isochron(&words).success());
     let points = found["ranks"][0]["points"].as_array().expect("points");
-    let reps: Vec<Option<bool>> = points
-        .iter()
-        .map(|p| p["reps"].as_u64().map(|n| n > 0))
-        .collect();
+    let reps: Vec<Option<bool>> =
+        points.iter().map(|p| p["reps"].as_u64().map(|n| n > 0)).collect();
     assert_eq!(reps, [Some(true), Some(false)], "{found}");
-    assert!(
-        points[1]["t_s"].as_f64().is_some_and(|t_s| t_s > 0.1),
-        "{found}"
-    );
+    assert!(points[1]["t_s"].as_f64().is_some_and(|t_s| t_s > 0.1), "{found}");
 }
 
 #[test]
@@ -110,10 +78,7 @@ fn a_kernel_that_crashes_in_the_tool_itself_is_named() {
     let library = folder.path("loading.so");
     let stderr = isochron(&["measure", &library, "--isolate"]).failure(2);
     let words = "it was ended by signal 6 (SIGABRT) while it was loaded";
-    assert!(
-        stderr.contains(&library) && stderr.contains(words),
-        "{stderr}"
-    );
+    assert!(stderr.contains(&library) && stderr.contains(words), "{stderr}");
 }
 
 #[test]
@@ -125,10 +90,7 @@ fn a_library_of_another_version_is_named() {
     for isolate in [&[][..], &["--isolate"]] {
         let stderr = isochron(&[&["measure", &library], isolate].concat()).failure(2);
         let words = "version 99 of the kernel interface, and this is version 1";
-        assert!(
-            stderr.contains(&library) && stderr.contains(words),
-            "{stderr}"
-        );
+        assert!(stderr.contains(&library) && stderr.contains(words), "{stderr}");
     }
 }
 
@@ -160,11 +122,7 @@ fn a_killed_campaign_goes_on() {
     let words: Vec<&str> = line.split(' ').collect();
     let [mpi, _] = libraries();
     let mut first = Command::new(&mpi.isochron);
-    let mut first = first
-        .args(&words)
-        .stdout(Stdio::null())
-        .spawn()
-        .expect("a program");
+    let mut first = first.args(&words).stdout(Stdio::null()).spawn().expect("a program");
     let file = format!("{out}/jacobi.points");
     while !Path::new(&file).exists() && first.try_wait().expect("a status").is_none() {
         std::thread::yield_now();
@@ -177,10 +135,7 @@ fn a_killed_campaign_goes_on() {
     assert_eq!(points.as_array().map(Vec::len), Some(9), "{found}");
     // Another precision is another model.
     let stderr = isochron(&[&words[..], &["--confidence", "0.9"]].concat()).failure(2);
-    assert!(
-        stderr.contains("measured-with") && stderr.contains(&file),
-        "{stderr}"
-    );
+    assert!(stderr.contains("measured-with") && stderr.contains(&file), "{stderr}");
 }
 
 /// Kills its process, the first time that each size is run.
@@ -237,10 +192,7 @@ fn every_rank_has_a_model_that_the_same_command_continues() {
             for rank in ranks {
                 let file = rank["file"].as_str().expect("a file");
                 let shown = json(&isochron(&["models", "show", file, "--json"]).success());
-                assert_eq!(
-                    shown["models"][0]["points"].as_array().map(Vec::len),
-                    Some(3)
-                );
+                assert_eq!(shown["models"][0]["points"].as_array().map(Vec::len), Some(3));
             }
         }
     }
@@ -291,10 +243,8 @@ fn every_limit_of_the_thesis_ends_a_measurement() {
     assert!(reps < 20 && ci_s <= 0.9 * t_s, "{reps}: {ci_s} of {t_s}");
     // The confidence widens the interval of the same times.
     let [narrow, wide] = ["0.5", "0.999"].map(|confidence| {
-        let (_, t_s, ci_s) = measure_once(
-            &unsteady,
-            &format!("{endless} 20 --confidence {confidence}"),
-        );
+        let (_, t_s, ci_s) =
+            measure_once(&unsteady, &format!("{endless} 20 --confidence {confidence}"));
         ci_s / t_s
     });
     assert!(wide > narrow, "{wide} and {narrow}");
@@ -307,10 +257,7 @@ fn every_limit_of_the_thesis_ends_a_measurement() {
 fn measure_sizes(options: &str) -> Vec<u64> {
     let line = format!("measure jacobi {QUICK} --json {options}");
     let found = json(&isochron(&line.split(' ').collect::<Vec<_>>()).success());
-    list_times(&found["ranks"][0])
-        .into_iter()
-        .map(|(d, _)| d)
-        .collect()
+    list_times(&found["ranks"][0]).into_iter().map(|(d, _)| d).collect()
 }
 
 #[test]
@@ -319,10 +266,7 @@ fn sizes_are_those_of_the_thesis() {
     assert_eq!(measure_sizes("--from 2 --to 11 --points 4"), [2, 5, 8, 11]);
     // An adaptive set, with its first increment and its granularity.
     let adaptive = measure_sizes("--from 5 --to 905 --adaptive --step 30 --tolerance 0.5");
-    assert_eq!(
-        (adaptive[..3].to_vec(), adaptive.last()),
-        (vec![5, 35, 65], Some(&905))
-    );
+    assert_eq!((adaptive[..3].to_vec(), adaptive.last()), (vec![5, 35, 65], Some(&905)));
     assert!(adaptive.iter().all(|d| (d - 5) % 30 == 0), "{adaptive:?}");
 }
 
@@ -331,55 +275,25 @@ fn a_kernel_that_cannot_be_measured_is_refused() {
     let folder = Folder::new();
     let text = folder.write("text.so", "no library");
     for (line, parts) in [
-        (
-            "measure nothing",
-            &["KERNEL = nothing", "built-in kernel (gemm"][..],
-        ),
-        (
-            "measure gemm --from 9 --to 8",
-            &["--from 9 is above --to 8"],
-        ),
+        ("measure nothing", &["KERNEL = nothing", "built-in kernel (gemm"][..]),
+        ("measure gemm --from 9 --to 8", &["--from 9 is above --to 8"]),
         ("measure gemm --step 8", &["--adaptive"]),
-        (
-            "measure gemm --min-reps 1",
-            &["--min-reps", "number from 2"],
-        ),
-        (
-            "measure gemm --max-reps 1",
-            &["--max-reps", "number from 2"],
-        ),
-        (
-            "measure gemm --min-reps 5 --max-reps 4",
-            &["max_reps = 4", "at least min_reps"],
-        ),
-        (
-            "measure gemm --confidence 95",
-            &["--confidence", "between 0 and 1"],
-        ),
+        ("measure gemm --min-reps 1", &["--min-reps", "number from 2"]),
+        ("measure gemm --max-reps 1", &["--max-reps", "number from 2"]),
+        ("measure gemm --min-reps 5 --max-reps 4", &["max_reps = 4", "at least min_reps"]),
+        ("measure gemm --confidence 95", &["--confidence", "between 0 and 1"]),
         ("measure gemm --tolerance 0.1", &["--adaptive"]),
         ("measure gemm --points 0", &["--points", "number from 1"]),
-        (
-            "measure gemm --max-seconds 0",
-            &["--max-seconds", "above 0"],
-        ),
-        (
-            "measure gemm --to 2 --out Cargo.toml",
-            &["Cargo.toml", "is not a folder"],
-        ),
-        (
-            "measure . --to 2",
-            &["kernel library .", "it is a folder, not a file"],
-        ),
+        ("measure gemm --max-seconds 0", &["--max-seconds", "above 0"]),
+        ("measure gemm --to 2 --out Cargo.toml", &["Cargo.toml", "is not a folder"]),
+        ("measure . --to 2", &["kernel library .", "it is a folder, not a file"]),
     ] {
         refused(line, &[], parts);
     }
     for isolate in [&[][..], &["--isolate"]] {
         let words = [&["measure", text.as_str()], isolate].concat();
         let stderr = isochron(&words).failure(2);
-        assert!(
-            stderr.contains(&text) && stderr.contains("file too short"),
-            "{stderr}"
-        );
+        assert!(stderr.contains(&text) && stderr.contains("file too short"), "{stderr}");
     }
     let words = "measure dgemv --from 1000000000 --to 1000000000 --width 100000";
     let stderr = isochron(&words.split(' ').collect::<Vec<_>>()).failure(1);
@@ -408,10 +322,7 @@ fn a_size_without_memory_ends_a_model_and_not_the_campaign() {
     for (options, no_memory) in [
         ("jacobi --width 64", "500000000000 units"),
         ("jacobi --width 64 --isolate", "500000000000 units"),
-        (
-            "mxm --blas embedded --block 8 --panel 8 --group node --store none",
-            "500000000000 units",
-        ),
+        ("mxm --blas embedded --block 8 --panel 8 --group node --store none", "500000000000 units"),
     ] {
         let out = folder.path(&options.replace(' ', "_"));
         let line = format!(
@@ -478,10 +389,8 @@ fn every_device_of_a_platform_file_has_a_model_of_its_own() {
         let words: Vec<&str> = line.split(' ').collect();
         let found = json(&mpi.isochron(2, &words).success());
         let models = found["ranks"].as_array().expect("models");
-        let names: Vec<String> = models
-            .iter()
-            .map(|model| format!("{} {}", model["rank"], model["device"]))
-            .collect();
+        let names: Vec<String> =
+            models.iter().map(|model| format!("{} {}", model["rank"], model["device"])).collect();
         assert_eq!(names, ["0 \"a\"", "0 \"b\"", "1 \"c\""], "{found}");
         let [a, b, _] = [0, 1, 2].map(|part| list_times(&models[part]));
         assert_eq!(a.iter().map(|(d, _)| *d).collect::<Vec<_>>(), [1, 9]);
@@ -549,10 +458,7 @@ fn a_surface_has_every_height_with_every_width() {
 #[test]
 fn gpus_are_measured_with_the_cores_beside_them() {
     let folder = Folder::new();
-    let words: Vec<&str> = UPDATE
-        .split(' ')
-        .chain(["--to", "16", "--points", "2"])
-        .collect();
+    let words: Vec<&str> = UPDATE.split(' ').chain(["--to", "16", "--points", "2"]).collect();
     for mpi in libraries() {
         let libraries = Folder::new();
         let mut command = mpi.command(1, &mpi.isochron, &words);
@@ -570,11 +476,7 @@ fn gpus_are_measured_with_the_cores_beside_them() {
             .filter_map(|model| model["device"].as_str())
             .filter(|name| *name != "cuda0")
             .collect();
-        let beside = if others.is_empty() {
-            "nothing".to_owned()
-        } else {
-            others.join(", ")
-        };
+        let beside = if others.is_empty() { "nothing".to_owned() } else { others.join(", ") };
         let line = format!("# measured-beside: {beside}\n");
         let file = file.expect("a file");
         assert!(file.contains(&line), "{line} in {file}");
@@ -584,19 +486,13 @@ fn gpus_are_measured_with_the_cores_beside_them() {
 #[test]
 fn options_of_other_kernels_are_refused() {
     for (line, part) in [
-        (
-            "measure gemm --surface",
-            "--surface: goes with the kernel mxm",
-        ),
+        ("measure gemm --surface", "--surface: goes with the kernel mxm"),
         ("measure fft --panel 8", "--panel: goes with the kernel mxm"),
         (
             "measure jacobi --block 3",
             "--block: goes with mxm, gemm, naive-gemm, and the kernel is jacobi",
         ),
-        (
-            "measure mxm --width 9",
-            "--width: goes with jacobi, dgemv, fft",
-        ),
+        ("measure mxm --width 9", "--width: goes with jacobi, dgemv, fft"),
         ("balance fft --units 9 --blas mkl", "--blas: goes with"),
         (
             "balance fft --units 9 --partitioner hpopta",

@@ -43,12 +43,7 @@ pub fn json(text: &str) -> Value {
 
 /// A points file that comes with the platform files.
 fn points(name: &str) -> String {
-    cluster_configs()
-        .join("models")
-        .join(name)
-        .to_str()
-        .expect("a name")
-        .to_string()
+    cluster_configs().join("models").join(name).to_str().expect("a name").to_string()
 }
 
 /// Files of one test.
@@ -60,12 +55,7 @@ impl Folder {
     }
 
     pub fn path(&self, name: &str) -> String {
-        self.0
-            .path()
-            .join(name)
-            .to_str()
-            .expect("a name")
-            .to_string()
+        self.0.path().join(name).to_str().expect("a name").to_string()
     }
 
     pub fn write(&self, name: &str, text: &str) -> String {
@@ -89,10 +79,7 @@ pub fn write_platform(folder: &Folder) -> String {
 
 /// Runs the command with the words of `line` and then `files`, and expects one message that holds `parts`.
 fn refused(line: &str, files: &[&str], parts: &[&str]) {
-    let words: Vec<&str> = line
-        .split_whitespace()
-        .chain(files.iter().copied())
-        .collect();
+    let words: Vec<&str> = line.split_whitespace().chain(files.iter().copied()).collect();
     let stderr = isochron(&words).failure(2);
     for part in parts {
         assert!(stderr.contains(part), "{part:?} in {stderr:?} of {words:?}");
@@ -153,14 +140,9 @@ fn the_report_has_its_keys_in_order() {
         ];
         let text = mpi.isochron(4, &arguments).success();
         let report = json(&text);
-        let places: Vec<_> = KEYS
-            .iter()
-            .map(|key| text.find(&format!("\n  \"{key}\":")).expect(key))
-            .collect();
-        assert!(
-            places.is_sorted(),
-            "the fixed keys come first and in order: {text}"
-        );
+        let places: Vec<_> =
+            KEYS.iter().map(|key| text.find(&format!("\n  \"{key}\":")).expect(key)).collect();
+        assert!(places.is_sorted(), "the fixed keys come first and in order: {text}");
         assert_eq!(report["schema"], 1);
         assert_eq!(report["verified"], true);
         let nodes = report["nodes"].as_array().expect("nodes");
@@ -171,11 +153,7 @@ fn the_report_has_its_keys_in_order() {
             .map(|node| node["rows"].as_u64().expect("rows") * node["cols"].as_u64().expect("cols"))
             .sum();
         assert_eq!(area, 300 * 200);
-        assert_eq!(
-            nodes[0]["devices"][0]["paced"], "slowdown 2",
-            "{}",
-            nodes[0]
-        );
+        assert_eq!(nodes[0]["devices"][0]["paced"], "slowdown 2", "{}", nodes[0]);
     }
 }
 
@@ -184,21 +162,11 @@ fn one_process_is_one_node() {
     let report =
         json(&isochron(&["mxm", "--size", "200", "--verify", "exact", "--json"]).success());
     assert_eq!(
-        (
-            &report["verified"],
-            report["nodes"].as_array().map(Vec::len)
-        ),
+        (&report["verified"], report["nodes"].as_array().map(Vec::len)),
         (&Value::Bool(true), Some(1))
     );
     let laptop = cluster_configs().join("laptop.toml");
-    isochron(&[
-        "mxm",
-        "--size",
-        "100",
-        "--platform",
-        laptop.to_str().expect("a name"),
-    ])
-    .success();
+    isochron(&["mxm", "--size", "100", "--platform", laptop.to_str().expect("a name")]).success();
 }
 
 /// Returns the command for two processes of a program with Open MPI below the launcher of MPICH. Each process takes itself for a job

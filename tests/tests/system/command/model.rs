@@ -7,12 +7,8 @@ fn models_are_told_at_sizes_and_outliers_are_flagged() {
     let folder = Folder::new();
     let dip = folder.write("dip.points", "100 1\n200 4 3 0.1\n300 2.5\n400 4\n");
     let files = [dip.as_str()];
-    let [all, two, once] = [
-        "",
-        "--at 800,150 --fit cpm raw-piecewise",
-        "--fit cpm,akima,cpm",
-    ]
-    .map(|line| answer(&["models", "show"], &files, line)["models"][0].clone());
+    let [all, two, once] = ["", "--at 800,150 --fit cpm raw-piecewise", "--fit cpm,akima,cpm"]
+        .map(|line| answer(&["models", "show"], &files, line)["models"][0].clone());
     assert_eq!(all["file"], dip);
     assert_eq!(
         all["points"][1],
@@ -30,35 +26,19 @@ fn models_are_told_at_sizes_and_outliers_are_flagged() {
     }
     assert_eq!(two["fits"].as_array().map(Vec::len), Some(2));
     let last = &two["fits"][1]["at"];
-    assert_eq!(
-        (&last[0]["d"], &last[0]["speed"]),
-        (&json("150"), &json("75.0"))
-    );
-    assert_eq!(
-        (&last[1]["d"], &last[1]["time_s"]),
-        (&json("800"), &json("8.0"))
-    );
+    assert_eq!((&last[0]["d"], &last[0]["speed"]), (&json("150"), &json("75.0")));
+    assert_eq!((&last[1]["d"], &last[1]["time_s"]), (&json("800"), &json("8.0")));
     assert_eq!(once["fits"].as_array().map(Vec::len), Some(2));
     let text = isochron(&["models", "show", &dip, &dip]).success();
-    assert!(
-        text.matches("too slow").count() == 2 && text.contains("d = 200:"),
-        "{text}"
-    );
-    assert!(
-        text.contains("raw-piecewise") && !text.contains("o measured"),
-        "{text}"
-    );
+    assert!(text.matches("too slow").count() == 2 && text.contains("d = 200:"), "{text}");
+    assert!(text.contains("raw-piecewise") && !text.contains("o measured"), "{text}");
 }
 
 #[test]
 fn a_size_measured_twice_has_the_mean_of_its_times() {
     let folder = Folder::new();
     let twice = folder.write("twice.points", "100 1\n200 2 1\n200 4 3\n");
-    let found = answer(
-        &["models", "show"],
-        &[&twice],
-        "--fit raw-piecewise --at 200",
-    );
+    let found = answer(&["models", "show"], &[&twice], "--fit raw-piecewise --at 200");
     let models = &found["models"][0];
     assert_eq!(models["fits"][0]["at"][0]["time_s"], 3.5);
     assert_eq!(models["points"].as_array().map(Vec::len), Some(3));
@@ -73,10 +53,7 @@ fn surfaces_are_told_in_sections() {
     let steady = points("cliff-60k.points");
     let both = answer(&["models", "show"], &[&surface, &steady], "");
     let told = &both["models"][0];
-    assert_eq!(
-        (&told["file"], &told["grid"]),
-        (&json(&format!("{surface:?}")), &json("true"))
-    );
+    assert_eq!((&told["file"], &told["grid"]), (&json(&format!("{surface:?}")), &json("true")));
     assert_eq!(
         told["points"][0],
         json("{\"m\":10,\"n\":1,\"t_s\":2.5,\"reps\":3,\"ci_s\":0.5,\"speed\":4.0}")
@@ -89,9 +66,7 @@ fn surfaces_are_told_in_sections() {
         json("[{\"n\":2,\"at\":[{\"m\":15,\"speed\":15.0,\"time_s\":2.0}]}]")
     );
     let svg = folder.path("plot.svg");
-    let words = [
-        "models", "show", &surface, "--plot", "--time", "--svg", &svg,
-    ];
+    let words = ["models", "show", &surface, "--plot", "--time", "--svg", &svg];
     let text = isochron(&words).success();
     assert_eq!(text.matches("* n = 1   + n = 3").count(), 2, "{text}");
     assert!(text.contains("height, blocks") && !text.contains("not every height"));
@@ -103,16 +78,8 @@ fn surfaces_are_told_in_sections() {
     let text = isochron(&["models", "show", &scattered]).success();
     assert!(text.contains("not every height was measured"), "{text}");
 
-    refused(
-        "models show --fit cpm --",
-        &[&surface],
-        &[&surface, "--fit: does not go"],
-    );
-    refused(
-        "models show --width 2 --",
-        &[&steady],
-        &[&steady, "--width: goes with"],
-    );
+    refused("models show --fit cpm --", &[&surface], &[&surface, "--fit: does not go"]);
+    refused("models show --width 2 --", &[&steady], &[&steady, "--width: goes with"]);
     refused("models show --width 0 --", &[&surface], &["--width"]);
     let empty = folder.write("empty", head);
     refused("models show", &[&empty], &[&empty, "holds no points"]);
@@ -127,10 +94,8 @@ fn models_are_plotted() {
     let text = isochron(&["models", "show", &paging, "--plot", "--time"]).success();
     assert_eq!(text.matches("o measured").count(), 2, "{text}");
     let svg = folder.path("plot.svg");
-    let text = isochron(&[
-        "models", "show", &paging, &steady, "--svg", &svg, "--time", "--json",
-    ])
-    .success();
+    let text = isochron(&["models", "show", &paging, &steady, "--svg", &svg, "--time", "--json"])
+        .success();
     assert_eq!(json(&text)["models"].as_array().map(Vec::len), Some(2));
     let drawn = std::fs::read_to_string(&svg).expect("a plot");
     assert!(drawn.starts_with("<svg ") && drawn.ends_with("</svg>\n"));
@@ -161,11 +126,7 @@ fn models_are_plotted() {
         ("models show --at 0 --", "--at"),
         ("models show --at x --", "--at"),
     ] {
-        let files = if line == "models show" {
-            &[][..]
-        } else {
-            &[paging.as_str()]
-        };
+        let files = if line == "models show" { &[][..] } else { &[paging.as_str()] };
         refused(line, files, &[message]);
     }
 }
@@ -184,11 +145,9 @@ fn long_points_files_take_little_memory() {
     let file = folder.write("long.points", &text);
     let [mpi, _] = isochron_tests::launch::libraries();
     // The program itself takes 26 to 32 MiB of address space, and 100 bytes a line are 38.
-    for (mib, line) in [
-        (62, "partition --units 1000 --models"),
-        (74, "models show --json"),
-        (80, "models show"),
-    ] {
+    for (mib, line) in
+        [(62, "partition --units 1000 --models"), (74, "models show --json"), (80, "models show")]
+    {
         let mut command = Command::new("bash");
         let limited = format!("ulimit -v {}; exec \"$0\" {line} \"$1\"", mib << 10);
         command.args(["-c", &limited]).arg(&mpi.isochron).arg(&file);

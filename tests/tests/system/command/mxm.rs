@@ -11,11 +11,8 @@ use super::{Folder, isochron, json, refused};
 
 /// Runs `mxm` with the words of `line`; returns its report, and the seconds of the whole.
 fn time_report(mpi: &Mpi, ranks: usize, line: &str) -> (Report, f64) {
-    let words: Vec<&str> = ["mxm"]
-        .into_iter()
-        .chain(line.split_whitespace())
-        .chain(["--json"])
-        .collect();
+    let words: Vec<&str> =
+        ["mxm"].into_iter().chain(line.split_whitespace()).chain(["--json"]).collect();
     let start = Instant::now();
     let printed = mpi.isochron(ranks, &words).success();
     let report = serde_json::from_str(&printed).expect("a report");
@@ -82,10 +79,7 @@ fn parts_of_k_count_as_reading_and_checking() {
     let account = report.account.expect("an account");
     let made_s = report.nodes[0].parts_s;
     // One rank waits for no other, so nearly all of it was reading and checking.
-    assert!(
-        account.matrices_s + account.check_s >= 0.5 * made_s,
-        "{account:?} {made_s}"
-    );
+    assert!(account.matrices_s + account.check_s >= 0.5 * made_s, "{account:?} {made_s}");
 }
 
 /// Returns the values of the line that is for regular expressions, as its description in the documentation tells.
@@ -108,15 +102,9 @@ fn the_last_line_is_for_regular_expressions() {
         let printed = isochron(&line.split(' ').collect::<Vec<_>>()).success();
         let text = std::fs::read_to_string(&file).expect("a report");
         let report: Report = serde_json::from_str(&text).expect("a report");
-        let expected = [
-            format!("{:.6}", report.gflops),
-            format!("{:.9}", report.wall_s),
-            verified.to_owned(),
-        ];
-        assert_eq!(
-            read_result(&printed),
-            expected.each_ref().map(String::as_str)
-        );
+        let expected =
+            [format!("{:.6}", report.gflops), format!("{:.9}", report.wall_s), verified.to_owned()];
+        assert_eq!(read_result(&printed), expected.each_ref().map(String::as_str));
     }
     for option in ["--json", "--quiet"] {
         let printed = isochron(&["mxm", "--size", "64", "--store", "none", option]).success();
@@ -155,22 +143,14 @@ fn what_is_printed_fits_80_columns() {
         print_emulated(&format!("{shape} --strategy fpm --max-iterations 2")),
     ];
     for text in &printed {
-        let widths = text
-            .lines()
-            .filter(|line| !line.contains(&plan))
-            .map(|line| line.chars().count());
+        let widths =
+            text.lines().filter(|line| !line.contains(&plan)).map(|line| line.chars().count());
         assert!(widths.max() <= Some(80), "{text}");
     }
     let drawn = printed.iter().map(|text| text.contains('┌'));
-    assert_eq!(
-        drawn.collect::<Vec<_>>(),
-        [false, false, true, true, true, true, true]
-    );
+    assert_eq!(drawn.collect::<Vec<_>>(), [false, false, true, true, true, true, true]);
     let [_, alone, planned, learnt, _, loaded, measured] = &printed;
-    assert!(
-        alone.contains("\n1 node; nothing was measured\n"),
-        "{alone}"
-    );
+    assert!(alone.contains("\n1 node; nothing was measured\n"), "{alone}");
     assert_eq!(measured.matches("\nBLAS ").count(), 1, "{measured}");
     assert!(measured.contains("(longest busy time over the shortest, less 1)"));
     assert!(measured.contains("planned in ") && measured.contains("\nprocess "));
@@ -183,10 +163,7 @@ fn what_is_printed_fits_80_columns() {
 fn quiet_prints_one_line() {
     let shape = ["mxm", "--m", "60", "--n", "50", "--k", "40", "--quiet"];
     let line = isochron(&shape).success();
-    assert!(
-        line.starts_with("60×50×40 f64: ") && line.ends_with(", verified\n"),
-        "{line}"
-    );
+    assert!(line.starts_with("60×50×40 f64: ") && line.ends_with(", verified\n"), "{line}");
     let plan = isochron(&[&shape[..], &["--plan"]].concat()).success();
     assert!(plan.starts_with("nothing was measured; "), "{plan}");
     assert_eq!((line.lines().count(), plan.lines().count()), (1, 1));
@@ -205,15 +182,9 @@ fn progress_is_shown_on_a_terminal_only() {
 
     let mut command = Command::new(python());
     let on_terminal = "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)";
-    command
-        .args(["-c", on_terminal])
-        .arg(&mpi.isochron)
-        .args(arguments);
+    command.args(["-c", on_terminal]).arg(&mpi.isochron).args(arguments);
     let text = run(command, HANGS).success();
-    for shown in [
-        "\rmeasuring: iteration 1\x1b[K",
-        "\rmultiplying: step 1 of 10\x1b[K",
-    ] {
+    for shown in ["\rmeasuring: iteration 1\x1b[K", "\rmultiplying: step 1 of 10\x1b[K"] {
         assert!(text.contains(shown), "{text:?}");
     }
     // The report begins on a cleared line.

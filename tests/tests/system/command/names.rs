@@ -27,9 +27,7 @@ struct HostileFiles {
 
 impl HostileFiles {
     fn new() -> Self {
-        let files = Self {
-            folder: Folder::new(),
-        };
+        let files = Self { folder: Folder::new() };
         let name = serde_json::to_string(&make_name()).expect("a string");
         // A device, and a GPU in XML, cannot have control characters in its name.
         let printable = make_name().replace(|c: char| c.is_control(), "");
@@ -100,32 +98,17 @@ const RIGHT: [(&str, bool); 16] = [
     ("layout --models @points", false),
     ("mxm --size 64 --store none --platform @toml", true),
     ("mxm --size 64 --store none --platform @toml --plan", true),
-    (
-        "mxm --a @mtx --b @mtx --out @result.mtx --report @report",
-        false,
-    ),
+    ("mxm --a @mtx --b @mtx --out @result.mtx --report @report", false),
     ("check @result.mtx --report @report", true),
-    (
-        "mxm --size 64 --platform @toml --save-plan @plan --plan",
-        true,
-    ),
+    ("mxm --size 64 --platform @toml --save-plan @plan --plan", true),
     ("mxm --load-plan @plan --plan --platform @toml", true),
     ("topology --file @xml", true),
     ("trace-model @trace --event @ --units 4 --out @traced", true),
-    (
-        "measure @so --to 2 --points 2 --max-reps 2 --out @measured",
-        true,
-    ),
+    ("measure @so --to 2 --points 2 --max-reps 2 --out @measured", true),
     ("balance @so --units 4 --max-reps 2", true),
-    (
-        "measure mxm --platform @toml --alone --to 1 --points 1 --max-reps 2",
-        true,
-    ),
+    ("measure mxm --platform @toml --alone --to 1 --points 1 --max-reps 2", true),
     ("app jacobi --a @mtx", true),
-    (
-        "app dgemv --size 8 --strategy balanced --models @points --runs 1",
-        false,
-    ),
+    ("app dgemv --size 8 --strategy balanced --models @points --runs 1", false),
 ];
 
 #[test]
@@ -146,18 +129,12 @@ fn right_lines_do_their_work_and_show_no_hidden_character() {
         let has_none = !is_named || line.starts_with("partition");
         assert!(has_none || is_told, "{line}: {found}");
     }
-    for line in [
-        "models show @points --plot --svg @svg",
-        "topology --file @xml --svg @svg",
-    ] {
+    for line in ["models show @points --plot --svg @svg", "topology --file @xml --svg @svg"] {
         let outcome = files.run(line);
         check_lines(&outcome, line);
         outcome.success();
         let picture = fs::read_to_string(files.path("svg")).expect("a picture");
-        assert!(
-            !picture.contains('\u{200b}') && picture.contains(SHOWN),
-            "{line}"
-        );
+        assert!(!picture.contains('\u{200b}') && picture.contains(SHOWN), "{line}");
     }
     check_store(&files);
 }
@@ -227,12 +204,7 @@ fn messages_about_wrong_lines_show_no_hidden_character() {
         );
     }
     let [mpi, _] = libraries();
-    for variable in [
-        "ISOCHRON_LOG",
-        "ISOCHRON_BLAS",
-        "ISOCHRON_COMM",
-        "ISOCHRON_STORE",
-    ] {
+    for variable in ["ISOCHRON_LOG", "ISOCHRON_BLAS", "ISOCHRON_COMM", "ISOCHRON_STORE"] {
         for line in ["mxm --size 9", "models list", "topology"] {
             let mut command = Command::new(&mpi.isochron);
             command.args(line.split(' '));
@@ -241,15 +213,7 @@ fn messages_about_wrong_lines_show_no_hidden_character() {
         }
     }
     let mut command = Command::new(&mpi.isochron);
-    command.args([
-        "mxm",
-        "--size",
-        "64",
-        "--store",
-        "none",
-        "--platform",
-        &files.path("toml"),
-    ]);
+    command.args(["mxm", "--size", "64", "--store", "none", "--platform", &files.path("toml")]);
     command.env("ISOCHRON_LOG", "isochron=debug");
     let logged = run(command, HANGS);
     check_lines(&logged, "the log");
@@ -298,10 +262,7 @@ fn hosts_are_named_without_hidden_characters() {
     assert_eq!(platform["node"][0]["host"].as_str(), Some(host));
     let listed = json(&run_there("models list --json"));
     for model in listed["models"].as_array().expect("models") {
-        run_there(&format!(
-            "models show {}",
-            model["name"].as_str().expect("a name")
-        ));
+        run_there(&format!("models show {}", model["name"].as_str().expect("a name")));
     }
 }
 
@@ -335,9 +296,7 @@ fn ends_of_lines_in_names_of_files_make_no_lines() {
     ] {
         let told = isochron(&words).failure(2);
         assert!(told.contains("\\n"), "{words:?}: {told}");
-        let forged = told
-            .lines()
-            .find(|line| line.starts_with("isochron: verified"));
+        let forged = told.lines().find(|line| line.starts_with("isochron: verified"));
         assert_eq!(forged, None, "{words:?}: {told}");
     }
 }
@@ -399,11 +358,7 @@ fn ends_of_lines_in_documents_make_no_lines() {
         format!("[[node.device]]\nname = {name}\ncores = 1\n{rest}\n")
     };
     let forged = serde_json::to_string(FORGED).expect("a string");
-    let two = [
-        device("first", "pace = 5.0"),
-        device("second", "pace = 9.0"),
-    ]
-    .concat();
+    let two = [device("first", "pace = 5.0"), device("second", "pace = 9.0")].concat();
     write("toml", &format!("schema = 1\n[[node]]\n{two}"));
     isochron("mxm --size 64 --save-plan @plan --plan").success();
     let record = "mxm --size 256 --platform @toml --record @record --report @report --out @c.npy";
@@ -431,20 +386,11 @@ fn ends_of_lines_in_documents_make_no_lines() {
         format!("schema = 1\n{forged} = 2\n"),
         format!("schema = 1\n[[node]]\nhost = {forged}\n{two}"),
         format!("schema = 1\n[[node]]\n{}", device(FORGED, "")),
-        format!(
-            "schema = 1\n[[node]]\n{}",
-            device("a", &format!("points = {forged}"))
-        ),
-        format!(
-            "schema = 1\n[[node]]\n{}",
-            device("a", &format!("gpu = {forged}"))
-        ),
+        format!("schema = 1\n[[node]]\n{}", device("a", &format!("points = {forged}"))),
+        format!("schema = 1\n[[node]]\n{}", device("a", &format!("gpu = {forged}"))),
     ] {
         write("forged", &text);
-        for line in [
-            "mxm --size 9 --platform @forged",
-            "measure mxm --alone --platform @forged",
-        ] {
+        for line in ["mxm --size 9 --platform @forged", "measure mxm --alone --platform @forged"] {
             let outcome = isochron(line);
             check_forged(&outcome, &text);
             outcome.failure(2);
@@ -466,15 +412,9 @@ fn ends_of_lines_in_documents_make_no_lines() {
         }
     }
     write("forged", &name_gpu(&FORGED.replace('\n', "&#10;")));
-    for line in [
-        "topology --file @forged",
-        "topology --file @forged --svg @svg",
-    ] {
+    for line in ["topology --file @forged", "topology --file @forged --svg @svg"] {
         let outcome = isochron(line);
         check_forged(&outcome, line);
-        assert!(
-            outcome.success().contains("a\\nisochron: verified"),
-            "{line}"
-        );
+        assert!(outcome.success().contains("a\\nisochron: verified"), "{line}");
     }
 }

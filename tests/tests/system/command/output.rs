@@ -14,11 +14,7 @@ fn into(stdout: Stdio, arguments: &[&str]) -> Output {
     let mut command = Command::new(&mpi.isochron);
     command.args(arguments).stdin(Stdio::null());
     command.stdout(stdout).stderr(Stdio::piped());
-    command
-        .spawn()
-        .expect("starts")
-        .wait_with_output()
-        .expect("ends")
+    command.spawn().expect("starts").wait_with_output().expect("ends")
 }
 
 #[test]
@@ -59,11 +55,7 @@ fn plots_go_through_links_and_into_pipes() {
     let (plot, link) = (folder.write("plot.svg", "old"), folder.path("link.svg"));
     std::os::unix::fs::symlink("plot.svg", &link).expect("a link");
     isochron(&["models", "show", &file, "--svg", &link]).success();
-    assert!(
-        std::fs::read_to_string(&plot)
-            .expect("a plot")
-            .ends_with("</svg>\n")
-    );
+    assert!(std::fs::read_to_string(&plot).expect("a plot").ends_with("</svg>\n"));
     assert!(std::path::Path::new(&link).is_symlink());
 
     let pipe = folder.path("pipe.svg");
@@ -77,10 +69,7 @@ fn plots_go_through_links_and_into_pipes() {
     });
     // Standard output, being a pipe here, gets the plot before the table.
     let text = isochron(&["models", "show", &file, "--svg", "/dev/stdout"]).success();
-    assert!(
-        text.starts_with("<svg ") && text.contains("units/s"),
-        "{text}"
-    );
+    assert!(text.starts_with("<svg ") && text.contains("units/s"), "{text}");
     let files = std::fs::read_dir(folder.0.path()).expect("a folder");
     assert_eq!(files.count(), 3, "nothing else is left behind");
 }
@@ -141,9 +130,8 @@ fn a_file_that_is_standard_output_is_refused() {
         &["models", "show", &file, "--svg"],
         &["topology", "--svg"],
     ];
-    for (command, name) in commands
-        .into_iter()
-        .flat_map(|words| [(words, "answer"), (words, "hard")])
+    for (command, name) in
+        commands.into_iter().flat_map(|words| [(words, "answer"), (words, "hard")])
     {
         let stdout = OpenOptions::new().append(true).open(&path).expect("a file");
         let path = folder.path(name);
@@ -160,10 +148,7 @@ fn a_file_that_is_standard_output_is_refused() {
     let words = ["mxm", "--size", "16", "--quiet", "--report", "/dev/stdout"];
     assert_eq!(into(stdout.into(), &words).status.code(), Some(0));
     let text = std::fs::read_to_string(&path).expect("text");
-    assert!(
-        text.starts_with('{') && text.contains("}\n16×16×16 f64: "),
-        "{text}"
-    );
+    assert!(text.starts_with('{') && text.contains("}\n16×16×16 f64: "), "{text}");
 }
 
 #[test]
@@ -187,12 +172,7 @@ fn the_help_names_every_variable_that_is_read() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
     let mut grep = Command::new("grep");
     grep.args(["-rhoE", "\"ISOCHRON_[A-Z_]+\"", "--include=*.rs"]);
-    let rooms = [
-        "apps/src",
-        "runtime/src",
-        "runtime/front/src",
-        "devices/src",
-    ];
+    let rooms = ["apps/src", "runtime/src", "runtime/front/src", "devices/src"];
     grep.args(rooms.map(|room| format!("{root}/{room}")));
     let found = run(grep, HANGS).success();
     assert!(found.lines().count() > 2, "{found}");

@@ -48,15 +48,9 @@ const USE: &str = include_str!("page.js");
 
 /// Opens a page in the browser, in a window of this width, after adding a script; returns the document that the script leaves.
 fn look(browser: &Path, folder: &Folder, page: &str, width: u32) -> Value {
-    let nonce = page
-        .split("<script nonce=\"")
-        .nth(1)
-        .expect("the page's script");
+    let nonce = page.split("<script nonce=\"").nth(1).expect("the page's script");
     let nonce = nonce.split('"').next().expect("a nonce");
-    let used = page.replace(
-        "</body>",
-        &format!("<script nonce=\"{nonce}\">{USE}</script></body>"),
-    );
+    let used = page.replace("</body>", &format!("<script nonce=\"{nonce}\">{USE}</script></body>"));
     let path = folder.write("used.html", &used);
     let mut command = Command::new(browser);
     command
@@ -77,10 +71,7 @@ fn look(browser: &Path, folder: &Folder, page: &str, width: u32) -> Value {
     let outcome = run(command, HANGS);
     let found = outcome.stdout.split("<pre id=\"found\">").nth(1);
     let found = found.unwrap_or_else(|| panic!("the script ended early: {}", outcome.stderr));
-    let found = found
-        .split("</pre>")
-        .next()
-        .expect("the end of the element");
+    let found = found.split("</pre>").next().expect("the end of the element");
     let found = found.replace("&lt;", "<").replace("&gt;", ">");
     json(&found.replace("&amp;", "&"))
 }
@@ -114,14 +105,7 @@ fn a_report_works_in_a_browser() {
     let check = |key: &str, expected: Value| assert_eq!(found[key], expected, "{key}: {found}");
     check("rows", 16.into());
     check("elements_of_data", 0.into());
-    let sections = [
-        "summary",
-        "results",
-        "ratios",
-        "values",
-        "progress",
-        "environments",
-    ];
+    let sections = ["summary", "results", "ratios", "values", "progress", "environments"];
     check("sections", sections.to_vec().into());
     check("nav", sections.len().into());
     // Ratios, values for each of two words, and the progress.
@@ -134,14 +118,8 @@ fn a_report_works_in_a_browser() {
     }
     assert_eq!(found["first"][0], false, "{found}");
     let first = found["first"][1].as_str().expect("a tip");
-    assert!(
-        first.contains("two: 31.00 (31.00 to 31.00) times one"),
-        "{found}"
-    );
-    assert!(
-        found["last"].as_str().is_some_and(|tip| tip != first),
-        "{found}"
-    );
+    assert!(first.contains("two: 31.00 (31.00 to 31.00) times one"), "{found}");
+    assert!(found["last"].as_str().is_some_and(|tip| tip != first), "{found}");
     check("closed", true.into());
     check("filtered", serde_json::json!([8, "8 of 16 rows"]));
     check("searched", 1.into());

@@ -43,17 +43,11 @@ fn partition_follows_the_cliff_where_a_constant_cannot() {
 fn broken_models_are_named_with_the_line() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("broken.points");
-    std::fs::write(
-        &path,
-        "# format: isochron-points 1\n1 0.5 3 0\n2 minus 3 0\n",
-    )
-    .expect("a writable folder");
+    std::fs::write(&path, "# format: isochron-points 1\n1 0.5 3 0\n2 minus 3 0\n")
+        .expect("a writable folder");
     let name = path.to_str().expect("a name");
     let stderr = isochron(&["partition", "--units", "10", "--models", name]).failure(2);
-    assert!(
-        stderr.contains("broken.points") && stderr.contains("line 3"),
-        "{stderr}"
-    );
+    assert!(stderr.contains("broken.points") && stderr.contains("line 3"), "{stderr}");
 }
 
 /// Returns the partition of 3000 units, and its longest time in units of 10 µs.
@@ -80,13 +74,7 @@ fn every_algorithm_partitions() {
         assert_eq!(answer["iterations"].is_u64(), algorithm == "npa");
         assert_eq!(answer["granule"] == 1, algorithm.starts_with("hpopta"));
     }
-    for fit in [
-        "cpm",
-        "piecewise-speed",
-        "piecewise-time",
-        "akima",
-        "raw-piecewise",
-    ] {
+    for fit in ["cpm", "piecewise-speed", "piecewise-time", "akima", "raw-piecewise"] {
         let (answer, _) = partition(&format!("gpa --fit {fit}"), &both);
         assert_eq!(answer["fit"], fit);
     }
@@ -111,10 +99,7 @@ fn every_algorithm_partitions() {
         &slow,
     ];
     let text = isochron(&arguments).success();
-    assert!(
-        text.contains("4 of 4 devices get units") && text.lines().count() == 8,
-        "{text}"
-    );
+    assert!(text.contains("4 of 4 devices get units") && text.lines().count() == 8, "{text}");
     let answer = json(&isochron(&[&arguments[..], &["--json"]].concat()).success());
     assert_eq!(answer["units"], json("[2000, 1000, 2000, 1000]"));
     assert_eq!(answer["nodes"][1]["units"], 3000);
@@ -125,11 +110,8 @@ fn every_algorithm_partitions() {
 fn algorithms_that_use_measured_sizes_alone_say_so() {
     let model = points("cliff-60k.points");
     let help = isochron(&["partition", "--help"]).success();
-    for (algorithm, options) in [
-        ("hpopta", ""),
-        ("popta", "--devices 1"),
-        ("hipopta", "--nodes 1"),
-    ] {
+    for (algorithm, options) in [("hpopta", ""), ("popta", "--devices 1"), ("hipopta", "--nodes 1")]
+    {
         let line =
             format!("partition --units 2000 --algorithm {algorithm} {options} --models {model}");
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -167,36 +149,20 @@ fn partition_keeps_to_limits_and_estimates() {
         let line = format!("--units 64 --estimate {estimate}");
         answer(&command, &[&noisy, &steady], &line)
     });
-    assert_eq!(
-        (&mean["units"], &mean["active"]),
-        (&json("[64, 0]"), &json("1"))
-    );
-    assert_eq!(
-        (&upper["units"], &upper["granule"]),
-        (&json("[32, 32]"), &json("32"))
-    );
+    assert_eq!((&mean["units"], &mean["active"]), (&json("[64, 0]"), &json("1")));
+    assert_eq!((&upper["units"], &upper["granule"]), (&json("[32, 32]"), &json("32")));
 }
 
 #[test]
 fn nothing_is_divided_too() {
     let file = points("cliff-60k.points");
-    for algorithm in [
-        "even",
-        "cpm",
-        "gpa",
-        "npa",
-        "hpopta",
-        "hpopta-search",
-        "popta",
-        "hipopta --nodes 1",
-    ] {
+    for algorithm in
+        ["even", "cpm", "gpa", "npa", "hpopta", "hpopta-search", "popta", "hipopta --nodes 1"]
+    {
         let line = format!("--units 0 --algorithm {algorithm}");
         let answer = answer(&["partition", "--models"], &[&file, &file], &line);
         assert_eq!(answer["units"], json("[0, 0]"), "{answer}");
-        assert_eq!(
-            (&answer["active"], &answer["max_time_s"]),
-            (&json("0"), &json("0.0"))
-        );
+        assert_eq!((&answer["active"], &answer["max_time_s"]), (&json("0"), &json("0.0")));
     }
 }
 
@@ -211,10 +177,7 @@ fn shares_may_be_real_numbers() {
     let words = "partition --units 1000 --algorithm continuous --models";
     let words: Vec<&str> = words.split(' ').chain([fast.as_str(), &slow]).collect();
     let text = isochron(&words).success();
-    assert!(
-        text.contains("  666.6") && text.contains("2 of 2 devices get units"),
-        "{text}"
-    );
+    assert!(text.contains("  666.6") && text.contains("2 of 2 devices get units"), "{text}");
 }
 
 #[test]
@@ -228,10 +191,7 @@ fn npa_says_whether_it_had_to_be_helped() {
     }
     // A spline that swings, and a solution among its swings.
     let folder = Folder::new();
-    let valley = folder.write(
-        "valley",
-        "1 0.01\n10 0.011\n11 5\n60 5.01\n61 90\n100 90.1\n",
-    );
+    let valley = folder.write("valley", "1 0.01\n10 0.011\n11 5\n60 5.01\n61 90\n100 90.1\n");
     let steady = folder.write("steady", "1 1\n");
     let line = "--units 15 --algorithm npa --fit akima";
     let files = [valley.as_str(), &steady];
@@ -264,9 +224,7 @@ fn times_that_fall_are_noted_with_the_fit() {
         let words = format!("partition {line} --models");
         let words: Vec<&str> = words.split(' ').chain(files).collect();
         let text = isochron(&words).success();
-        let note = line
-            .rsplit_once("--fit ")
-            .map_or("fall with", |(_, fit)| fit);
+        let note = line.rsplit_once("--fit ").map_or("fall with", |(_, fit)| fit);
         let note = format!("fall with the size by --fit {note}");
         assert_eq!(text.contains(&note), noted, "{text}");
     }
@@ -292,30 +250,18 @@ fn what_cannot_be_partitioned_is_refused_by_flag() {
         ("--units many", "--units"),
         ("--units 9 --algorithm best", "--algorithm"),
         ("--units 9 --fit spline", "unknown model \"spline\""),
-        (
-            "--units 9 --algorithm hpopta --estimate median",
-            "--estimate",
-        ),
-        (
-            "--units 9 --algorithm hpopta --fit akima",
-            "--fit: goes with --algorithm ",
-        ),
+        ("--units 9 --algorithm hpopta --estimate median", "--estimate"),
+        ("--units 9 --algorithm hpopta --fit akima", "--fit: goes with --algorithm "),
         ("--units 9 --algorithm hpopta --granule 0", "--granule"),
         ("--units 9 --granule 1", "--granule: goes with --algorithm "),
-        (
-            "--units 9 --estimate upper",
-            "--estimate: goes with --algorithm ",
-        ),
+        ("--units 9 --estimate upper", "--estimate: goes with --algorithm "),
         (
             "--units 9 --caps 3",
             "--caps: goes with --algorithm hpopta, hpopta-search, popta or hipopta, not with gpa",
         ),
         ("--units 9 --forbid 3", "--forbid: goes with --algorithm "),
         ("--units 9 --nodes 2", "--nodes: goes with --algorithm "),
-        (
-            "--units 9 --algorithm hpopta --devices 2",
-            "--devices: goes with --algorithm ",
-        ),
+        ("--units 9 --algorithm hpopta --devices 2", "--devices: goes with --algorithm "),
         (
             "--units 9 --algorithm hpopta --work-limit 2",
             "--work-limit: goes with --algorithm hpopta-search, not with hpopta",
@@ -323,66 +269,35 @@ fn what_cannot_be_partitioned_is_refused_by_flag() {
         ("--units 9 --algorithm hipopta", "--nodes: missing"),
         ("--units 9 --algorithm hipopta --nodes 0", "--nodes"),
         ("--units 9 --algorithm popta", "cliff-30k.points: differs"),
-        (
-            "--units 9 --algorithm popta --devices 2",
-            "--devices: the number",
-        ),
+        ("--units 9 --algorithm popta --devices 2", "--devices: the number"),
         ("--units 9 --algorithm hpopta --caps some", "--caps"),
-        (
-            "--units 9 --algorithm hpopta --caps 1,2,3",
-            "--caps: 3 caps for 2 devices",
-        ),
-        (
-            "--units 9 --algorithm hpopta --forbid 2:1",
-            "--forbid: device 2: there are 2 devices",
-        ),
+        ("--units 9 --algorithm hpopta --caps 1,2,3", "--caps: 3 caps for 2 devices"),
+        ("--units 9 --algorithm hpopta --forbid 2:1", "--forbid: device 2: there are 2 devices"),
         (
             "--units 9 --algorithm hpopta --memory 2:1:1:1",
             "--memory: device 2: there are 2 devices",
         ),
         ("--units 9 --algorithm hpopta --memory 1:1", "--memory"),
-        (
-            "--units 9 --memory 1:1:1",
-            "--memory: goes with --algorithm ",
-        ),
+        ("--units 9 --memory 1:1:1", "--memory: goes with --algorithm "),
         ("--units 9 --guess even", "--guess: goes with --algorithm "),
         (
             "--units 9 --algorithm npa --guess best",
             "unknown guess \"best\": expected one of even, proportional",
         ),
         ("--units 9 --algorithm hpopta --forbid 0", "--forbid"),
-        (
-            "--units 500 --algorithm hpopta --caps 64",
-            "--caps: 500 units",
-        ),
+        ("--units 500 --algorithm hpopta --caps 64", "--caps: 500 units"),
         (
             "--units 500 --algorithm hpopta --memory 8:0:600 --forbid 9",
             "--forbid, --memory: 500 units",
         ),
-        (
-            "--units 60 --algorithm hipopta --nodes 4000000000",
-            "--nodes: ",
-        ),
-        (
-            "--units 18432 --algorithm hpopta --forbid 0:9216",
-            "--forbid: 18432 units",
-        ),
-        (
-            "--units 3 --algorithm hpopta",
-            "--units: 3 units are no sum",
-        ),
+        ("--units 60 --algorithm hipopta --nodes 4000000000", "--nodes: "),
+        ("--units 18432 --algorithm hpopta --forbid 0:9216", "--forbid: 18432 units"),
+        ("--units 3 --algorithm hpopta", "--units: 3 units are no sum"),
         ("--units 99999 --algorithm hpopta", "--units: 99999 units"),
-        (
-            "--units 500 --algorithm hpopta --granule 64",
-            "--granule: point d = 1",
-        ),
+        ("--units 500 --algorithm hpopta --granule 64", "--granule: point d = 1"),
     ];
     for (line, message) in cases {
-        refused(
-            &format!("partition {line} --models"),
-            &[&fast, &slow],
-            &[message],
-        );
+        refused(&format!("partition {line} --models"), &[&fast, &slow], &[message]);
     }
 }
 
@@ -412,10 +327,7 @@ fn what_is_too_much_is_refused_by_flag() {
     );
     let line = "--units 3000 --algorithm hpopta-search --work-limit 1";
     let even = answer(&["partition", "--models"], &[&fast, &slow], line);
-    assert_eq!(
-        (&even["units"], &even["converged"]),
-        (&json("[1500, 1500]"), &json("false"))
-    );
+    assert_eq!((&even["units"], &even["converged"]), (&json("[1500, 1500]"), &json("false")));
 }
 
 #[test]
@@ -432,42 +344,23 @@ fn broken_points_are_refused_by_file_and_line() {
         ("interval", "1 1 3 -1\n", "line 1: confidence interval"),
         ("words", "one 1\n", "line 1: d = \"one\""),
         ("short", "1\n", "line 1: 1 fields"),
-        (
-            "version",
-            "# format: isochron-points 9\n1 1\n",
-            "line 1: format",
-        ),
-        (
-            "surface",
-            "# format: isochron-surface 9\n1 1 1\n",
-            "line 1: format",
-        ),
+        ("version", "# format: isochron-points 9\n1 1\n", "line 1: format"),
+        ("surface", "# format: isochron-surface 9\n1 1 1\n", "line 1: format"),
     ];
     for (name, text, message) in cases {
         let file = folder.write(name, text);
         let parts = [file.as_str(), message];
         refused("partition --units 9 --models", &[&file], &parts);
-        refused(
-            "partition --units 9 --algorithm hpopta --models",
-            &[&file],
-            &parts,
-        );
+        refused("partition --units 9 --algorithm hpopta --models", &[&file], &parts);
         refused("layout --models", &[&file], &parts);
         refused("models show", &[&file], &parts);
     }
     let missing = folder.path("missing");
-    for line in [
-        "partition --units 9 --models",
-        "layout --models",
-        "models show",
-    ] {
+    for line in ["partition --units 9 --models", "layout --models", "models show"] {
         refused(line, &[&missing], &[&missing]);
     }
     // One point is a constant speed.
     let single = folder.write("single", "100 2\n");
     let answer = answer(&["partition", "--models"], &[&single], "--units 9");
-    assert_eq!(
-        (&answer["units"], &answer["max_time_s"]),
-        (&json("[9]"), &json("0.18"))
-    );
+    assert_eq!((&answer["units"], &answer["max_time_s"]), (&json("[9]"), &json("0.18")));
 }

@@ -87,10 +87,7 @@ const REFUSED: [(&str, &str); 8] = [
     ("nonsense", "unrecognized subcommand 'nonsense'"),
     ("partition --units 9 --models nonexistent", "nonexistent"),
     ("check nonexistent --report nonexistent", "nonexistent"),
-    (
-        "trace-model nonexistent --event step --units 9",
-        "nonexistent",
-    ),
+    ("trace-model nonexistent --event step --units 9", "nonexistent"),
     ("topology --file nonexistent", "nonexistent"),
     ("models list", "there is no store: ISOCHRON_STORE is empty"),
 ];
@@ -135,11 +132,7 @@ fn every_command_within_a_rank_of_an_mpi_program_answers_or_says_why_not() {
         let ends = run_within(&mpi, 2, &lines);
         let parts = answered.iter().map(|(_, part)| (0, *part));
         let parts = parts.chain(REFUSED.iter().map(|(_, part)| (2, *part)));
-        let parts = parts.chain(
-            of_ranks
-                .iter()
-                .map(|_| (2, "MPI program starter (process ")),
-        );
+        let parts = parts.chain(of_ranks.iter().map(|_| (2, "MPI program starter (process ")));
         let parts = parts.chain([(0, "\"verified\": true")]);
         for ((line, ranks), (status, part)) in lines.iter().zip(&ends).zip(parts) {
             for (rank, end) in ranks.iter().enumerate() {
@@ -157,11 +150,7 @@ fn every_command_within_a_rank_of_an_mpi_program_answers_or_says_why_not() {
 const LEFT_OVER: [&[(&str, &str)]; 4] = [
     &[("OMPI_COMM_WORLD_RANK", "1"), ("OMPI_COMM_WORLD_SIZE", "2")],
     &[("PMI_RANK", "1"), ("PMI_SIZE", "2"), ("PMI_FD", "77")],
-    &[
-        ("PMIX_RANK", "1"),
-        ("PMIX_NAMESPACE", "7"),
-        ("PMIX_SERVER_URI2", "7.0;tcp4://127.0.0.1:1"),
-    ],
+    &[("PMIX_RANK", "1"), ("PMIX_NAMESPACE", "7"), ("PMIX_SERVER_URI2", "7.0;tcp4://127.0.0.1:1")],
     &[("SLURM_PROCID", "3"), ("SLURM_STEP_NUM_TASKS", "4")],
 ];
 
@@ -205,8 +194,7 @@ fn ranks_of_a_launcher_answer_once_below_a_shell_too() {
             let shell = mpi.command(3, Path::new("/bin/sh"), &["-c", &script]);
             for text in [
                 run(shell, HANGS).success(),
-                mpi.isochron(3, &line.split(' ').collect::<Vec<_>>())
-                    .success(),
+                mpi.isochron(3, &line.split(' ').collect::<Vec<_>>()).success(),
             ] {
                 let first = text.lines().next().expect("an answer");
                 assert_eq!(text.matches(first).count(), 1, "{}: {text}", mpi.name);
@@ -214,11 +202,7 @@ fn ranks_of_a_launcher_answer_once_below_a_shell_too() {
         }
     }
     let [openmpi, mpich] = libraries();
-    let text = run(
-        single_ranks(&mpich, &openmpi.isochron, &["--version"]),
-        HANGS,
-    )
-    .success();
+    let text = run(single_ranks(&mpich, &openmpi.isochron, &["--version"]), HANGS).success();
     assert_eq!(text.matches("isochron 0").count(), 1, "{text}");
 }
 
@@ -229,16 +213,7 @@ const PRINTS_AND_LEAVES: &str = "static int runs; puts(\"noise\"); if (++runs ==
 fn a_kernel_that_prints_does_not_write_into_the_result() {
     let folder = Folder::new();
     let prints = compile(&folder, "prints", "puts(\"noise\"); (void)d;");
-    let line = [
-        "measure",
-        &prints,
-        "--to",
-        "2",
-        "--points",
-        "2",
-        "--max-reps",
-        "3",
-    ];
+    let line = ["measure", &prints, "--to", "2", "--points", "2", "--max-reps", "3"];
     let with_json = [&line[..], &["--json"]].concat();
     for mpi in libraries() {
         for ranks in [1, 2] {
@@ -272,10 +247,7 @@ fn a_kernel_that_ends_the_process_is_an_error_with_a_message() {
             let alone = isochron(&[&line[..], options].concat());
             assert_eq!(alone.stdout, "", "{line:?}");
             let told = alone.failure(1);
-            assert!(
-                told.contains(&name_end(kernel)) && told.contains("--isolate"),
-                "{told}"
-            );
+            assert!(told.contains(&name_end(kernel)) && told.contains("--isolate"), "{told}");
         }
     }
     for mpi in libraries() {
@@ -285,10 +257,7 @@ fn a_kernel_that_ends_the_process_is_an_error_with_a_message() {
             assert_ne!(end.status, Some(0), "{end:#?}");
             assert!(end.stderr.contains(&name_end(kernel)), "{end:#?}");
             // Launchers may write there.
-            assert!(
-                !end.stdout.contains("noise") && !end.stdout.contains("schema"),
-                "{end:#?}"
-            );
+            assert!(!end.stdout.contains("noise") && !end.stdout.contains("schema"), "{end:#?}");
         }
     }
 }
@@ -302,10 +271,7 @@ fn documents_for_standard_output_reach_it() {
     let file = points("cliff-60k.points");
     for name in ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"] {
         let text = isochron(&["models", "show", &file, "--svg", name]).success();
-        assert!(
-            text.starts_with("<svg ") && text.contains("units/s"),
-            "{name}: {text}"
-        );
+        assert!(text.starts_with("<svg ") && text.contains("units/s"), "{name}: {text}");
     }
     let report = isochron(&["mxm", "--size", "50", "--report", "/dev/stdout", "--quiet"]);
     assert!(report.stdout.contains("\"wall_s\""), "{report:#?}");
@@ -321,30 +287,19 @@ fn saved_hosts_that_cannot_be_read_are_told_by_their_kind() {
             format!("{head}<topology version=\"3.0\">\n</topology>\n"),
             "was saved by hwloc 3.0, and this build reads files of hwloc 2: save the host by `lstopo --of xml --export-xml-flags v2",
         ),
-        (
-            "empty.xml",
-            String::new(),
-            "it is empty: save the host by `lstopo host.xml`",
-        ),
+        ("empty.xml", String::new(), "it is empty: save the host by `lstopo host.xml`"),
         ("other.xml", "hello".to_owned(), "it is no file of hwloc"),
         (
             "cut.xml",
             format!("{head}<topology version=\"2.0\">\n<object"),
             "ends before its last element",
         ),
-        (
-            "odd.xml",
-            format!("{head}<topology version=\"2.0\"></topology>\n"),
-            "its content broken",
-        ),
+        ("odd.xml", format!("{head}<topology version=\"2.0\"></topology>\n"), "its content broken"),
         ("zero.xml", "a\0b".to_owned(), "no file of hwloc"),
     ] {
         let file = folder.write(name, &text);
         let told = isochron(&["topology", "--file", &file]).failure(2);
-        assert!(
-            told.contains(part) && told.contains(&file),
-            "{name}: {told}"
-        );
+        assert!(told.contains(part) && told.contains(&file), "{name}: {told}");
     }
     let told = isochron(&["topology", "--synthetic", "socks:2"]).failure(2);
     assert!(told.contains("such as `pack:2 numa:2"), "{told}");

@@ -19,10 +19,7 @@ fn write_words(command: &Command) -> String {
 fn show_on_terminal(mpi: &Mpi, columns: usize, line: &str, redirection: &str) -> String {
     let words: Vec<&str> = line.split(' ').collect();
     let command = mpi.command(2, &mpi.isochron, &words);
-    let shell = format!(
-        "stty cols {columns}; {} {redirection}",
-        write_words(&command)
-    );
+    let shell = format!("stty cols {columns}; {} {redirection}", write_words(&command));
     let mut terminal = Command::new("script");
     terminal.args(["-qec", &shell, "/dev/null"]);
     let variables = command.get_envs();
@@ -53,11 +50,7 @@ fn list_cases(folder: &Folder) -> [ProgressCase; 7] {
         ),
         (
             "measure jacobi --width 64 --max-reps 3 --to 40 --points 4".to_owned(),
-            &[
-                "measuring: 0 of about 4 points",
-                "measuring: 3 of about 4 points",
-                " s left, ±",
-            ],
+            &["measuring: 0 of about 4 points", "measuring: 3 of about 4 points", " s left, ±"],
             "units/s",
         ),
         (
@@ -76,18 +69,12 @@ fn list_cases(folder: &Folder) -> [ProgressCase; 7] {
         ),
         (
             "app fft2d --size 32 --granule 16 --max-reps 3 --runs 2".to_owned(),
-            &[
-                "measuring: 1 of about 2 points",
-                "running: before the first of 2 runs",
-            ],
+            &["measuring: 1 of about 2 points", "running: before the first of 2 runs"],
             "over 2 runs",
         ),
         (
             "app dgemv --size 32 --granule 16 --max-reps 3 --runs 2".to_owned(),
-            &[
-                "measuring: 1 of about 2 points",
-                "running: before the first of 2 runs",
-            ],
+            &["measuring: 1 of about 2 points", "running: before the first of 2 runs"],
             "over 2 runs",
         ),
         (
@@ -100,9 +87,7 @@ fn list_cases(folder: &Folder) -> [ProgressCase; 7] {
 
 /// Checks that each state of the line fits the terminal, and that the last one is cleared.
 fn check_states(shown: &str, columns: usize) {
-    let states = shown
-        .split('\r')
-        .filter_map(|text| text.split_once("\x1b[K"));
+    let states = shown.split('\r').filter_map(|text| text.split_once("\x1b[K"));
     for (state, _) in states {
         assert!(state.chars().count() < columns, "{state:?} of {shown:?}");
     }

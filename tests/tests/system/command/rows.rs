@@ -25,9 +25,7 @@ fn write_times(folder: &Folder, ranks: usize) -> Vec<String> {
         .iter()
         .enumerate()
         .map(|(rank, times)| {
-            let lines = times
-                .iter()
-                .map(|(rows, time_s)| format!("{rows} {time_s}\n"));
+            let lines = times.iter().map(|(rows, time_s)| format!("{rows} {time_s}\n"));
             folder.write(&format!("rank{rank}.points"), &lines.collect::<String>())
         })
         .collect()
@@ -38,10 +36,7 @@ fn divide(mpi: &Mpi, application: &str, files: &[String], strategy: &str) -> Val
     let line = format!(
         "app {application} --size {ROWS} --runs 2 --verify --json --strategy {strategy} --models"
     );
-    let words: Vec<&str> = line
-        .split(' ')
-        .chain(files.iter().map(String::as_str))
-        .collect();
+    let words: Vec<&str> = line.split(' ').chain(files.iter().map(String::as_str)).collect();
     let found = json(&mpi.isochron(files.len(), &words).success());
     assert_eq!(found["verified"], true, "{found}");
     found
@@ -85,11 +80,7 @@ fn rows_are_balanced_by_smooth_models_or_divided_evenly() {
         let found = divide(&mpi, application, &files, "balanced");
         assert_eq!(list_rows(&found), balanced.units, "{found}");
         let found = divide(&mpi, application, &files, "even");
-        assert_eq!(
-            list_rows(&found),
-            vec![ROWS / ranks as u64; ranks],
-            "{found}"
-        );
+        assert_eq!(list_rows(&found), vec![ROWS / ranks as u64; ranks], "{found}");
     }
 }
 
@@ -105,22 +96,14 @@ fn measured_rows_add_up_and_the_next_command_takes_the_times_that_are_there() {
         let words: Vec<&str> = line.split(' ').collect();
         let in_files = [&words[..], &["--out", &out]].concat();
         let mut files: Vec<Vec<String>> = Vec::new();
-        for (words, known) in [
-            (&in_files, "fresh"),
-            (&in_files, "fresh"),
-            (&words, "store"),
-        ] {
+        for (words, known) in [(&in_files, "fresh"), (&in_files, "fresh"), (&words, "store")] {
             let mut command = mpi.command(ranks, &mpi.isochron, words);
             command.env("ISOCHRON_STORE", &store);
             let found = json(&run(command, HANGS).success());
             assert_eq!(found["verified"], true, "{found}");
             assert_eq!(found["ranks"][1]["known"], known, "{found}");
             // What the store has is not measured.
-            assert_eq!(
-                found["measured_with"].is_null(),
-                known == "store",
-                "{found}"
-            );
+            assert_eq!(found["measured_with"].is_null(), known == "store", "{found}");
             assert_eq!(found["notices"], Value::Array(Vec::new()), "{found}");
             let rows = list_rows(&found);
             assert_eq!(rows.iter().sum::<u64>(), 30, "{found}");
@@ -128,11 +111,7 @@ fn measured_rows_add_up_and_the_next_command_takes_the_times_that_are_there() {
             assert!(rows.iter().all(|rows| sizes.contains(rows)), "{found}");
             let paths = found["ranks"].as_array().expect("ranks").iter();
             let paths = paths.filter_map(|rank| rank["file"].as_str());
-            files.push(
-                paths
-                    .map(|path| std::fs::read_to_string(path).expect("points"))
-                    .collect(),
-            );
+            files.push(paths.map(|path| std::fs::read_to_string(path).expect("points")).collect());
         }
         assert!(files[0] == files[1] && files[0].len() == ranks, "{files:?}");
     }
@@ -146,10 +125,7 @@ fn one_rank_divides_nothing() {
                 format!("app {application} --size {size} --strategy even --runs 1 --verify --json");
             let words: Vec<&str> = line.split(' ').collect();
             let found = json(&isochron(&words).success());
-            assert_eq!(
-                (&found["verified"], list_rows(&found)),
-                (&true.into(), vec![size])
-            );
+            assert_eq!((&found["verified"], list_rows(&found)), (&true.into(), vec![size]));
             assert_eq!(
                 (&found["predicted_s"], &found["wall"]["ci_s"]),
                 (&Value::Null, &Value::Null)
@@ -160,39 +136,22 @@ fn one_rank_divides_nothing() {
 
 #[test]
 fn ranks_without_rows_wait() {
-    let lines: Vec<String> = [
-        "app fft2d --size 1",
-        "app fft2d --size 2",
-        "app dgemv --size 1",
-        "app dgemv --size 2",
-    ]
-    .iter()
-    .flat_map(|line| {
-        ["hpopta", "balanced", "even"].map(|strategy| format!("{line} --strategy {strategy}"))
-    })
-    .collect();
+    let lines: Vec<String> =
+        ["app fft2d --size 1", "app fft2d --size 2", "app dgemv --size 1", "app dgemv --size 2"]
+            .iter()
+            .flat_map(|line| {
+                ["hpopta", "balanced", "even"]
+                    .map(|strategy| format!("{line} --strategy {strategy}"))
+            })
+            .collect();
     for mpi in libraries() {
         for line in mpi.take_turns(&lines) {
-            let reps = if line.ends_with("even") {
-                ""
-            } else {
-                " --min-reps 2 --max-reps 2"
-            };
+            let reps = if line.ends_with("even") { "" } else { " --min-reps 2 --max-reps 2" };
             let line = format!("{line} --runs 1 --verify --json{reps} --store none");
-            let found = json(
-                &mpi.isochron(3, &line.split(' ').collect::<Vec<_>>())
-                    .success(),
-            );
+            let found = json(&mpi.isochron(3, &line.split(' ').collect::<Vec<_>>()).success());
             assert_eq!(found["verified"], true, "{line}: {found}");
-            let size = line
-                .split(' ')
-                .nth(3)
-                .and_then(|size| size.parse::<u64>().ok());
-            assert_eq!(
-                Some(list_rows(&found).iter().sum()),
-                size,
-                "{line}: {found}"
-            );
+            let size = line.split(' ').nth(3).and_then(|size| size.parse::<u64>().ok());
+            assert_eq!(Some(list_rows(&found).iter().sum()), size, "{line}: {found}");
         }
     }
 }
@@ -208,10 +167,7 @@ fn wrong_input_is_one_message_of_all_ranks() {
     let cases = [
         ("--size 0".to_owned(), "from 1 to"),
         ("--size 1000000000".to_owned(), "the ranks have memory for"),
-        (
-            "--size 64 --strategy fastest".to_owned(),
-            "'fastest' for '--strategy",
-        ),
+        ("--size 64 --strategy fastest".to_owned(), "'fastest' for '--strategy"),
         (
             "--size 64 --strategy even --estimate mean".to_owned(),
             "--estimate: goes with --strategy hpopta alone, not with even",
@@ -224,51 +180,20 @@ fn wrong_input_is_one_message_of_all_ranks() {
             format!("--size 64 --models {short} --store read"),
             "--store: nothing is measured with --models",
         ),
-        (
-            format!("--size 64 --models {short}"),
-            "64 units, and the time functions reach 48",
-        ),
-        (
-            format!("--size 63 --models {uneven}"),
-            "63 units are no sum of possible sizes",
-        ),
-        (
-            format!("--size 64 --models {empty}"),
-            "empty.points: holds no measured points",
-        ),
-        (
-            format!("--size 64 --models {other}"),
-            "its kernel is jacobi, and fft is needed",
-        ),
-        (
-            format!("--size 64 --models {narrow}"),
-            "its width is 32, and 64 is needed",
-        ),
-        (
-            format!("--size 64 --models {short} {short}"),
-            "2 files for 3 ranks",
-        ),
-        (
-            "--size 64 --models missing.points".to_owned(),
-            "missing.points",
-        ),
-        (
-            format!("--size 64 --models {short} --granule 8"),
-            "cannot be used with",
-        ),
+        (format!("--size 64 --models {short}"), "64 units, and the time functions reach 48"),
+        (format!("--size 63 --models {uneven}"), "63 units are no sum of possible sizes"),
+        (format!("--size 64 --models {empty}"), "empty.points: holds no measured points"),
+        (format!("--size 64 --models {other}"), "its kernel is jacobi, and fft is needed"),
+        (format!("--size 64 --models {narrow}"), "its width is 32, and 64 is needed"),
+        (format!("--size 64 --models {short} {short}"), "2 files for 3 ranks"),
+        ("--size 64 --models missing.points".to_owned(), "missing.points"),
+        (format!("--size 64 --models {short} --granule 8"), "cannot be used with"),
     ];
     for mpi in libraries() {
         for (line, message) in mpi.take_turns(&cases) {
-            let words: Vec<&str> = ["app", "fft2d"]
-                .into_iter()
-                .chain(line.split(' '))
-                .collect();
+            let words: Vec<&str> = ["app", "fft2d"].into_iter().chain(line.split(' ')).collect();
             let stderr = run(mpi.command(3, &mpi.isochron, &words), SOON).failure(2);
-            assert_eq!(
-                stderr.matches(message).count(),
-                1,
-                "{message:?} once in {stderr}"
-            );
+            assert_eq!(stderr.matches(message).count(), 1, "{message:?} once in {stderr}");
         }
     }
 }

@@ -23,11 +23,7 @@ fn saved(name: &str) -> String {
 }
 
 fn numbers(list: &Value) -> Vec<u64> {
-    list.as_array()
-        .expect("a list")
-        .iter()
-        .map(|n| n.as_u64().expect("a number"))
-        .collect()
+    list.as_array().expect("a list").iter().map(|n| n.as_u64().expect("a number")).collect()
 }
 
 #[test]
@@ -81,26 +77,14 @@ fn a_saved_host_is_shown_with_its_gpu() {
     let file = saved("gpu-on-second-socket");
     let folder = Folder::new();
     let svg = folder.path("host.svg");
-    let words = [
-        "topology",
-        "--file",
-        &file,
-        "--svg",
-        &svg,
-        "--json",
-        "--ranks-per-host",
-        "2",
-    ];
+    let words = ["topology", "--file", &file, "--svg", &svg, "--json", "--ranks-per-host", "2"];
     let host = only_node(&isochron(&words).success());
     let gpu = &host["gpus"][0];
     assert_eq!(gpu["bus_id"], "0000:81:00.0");
     assert_eq!(gpu["driven"]["rank"], 1);
     assert_eq!(gpu["driven"]["host_core"], 8);
     assert_eq!(gpu["driven"]["device"], "cuda0");
-    assert_eq!(
-        (&host["host"], &host["cuda_finding"]),
-        (&Value::Null, &Value::Null)
-    );
+    assert_eq!((&host["host"], &host["cuda_finding"]), (&Value::Null, &Value::Null));
     assert_eq!(gpu["pci"]["numa"], 1);
     assert!((gpu["pci"]["link_gb_per_s"].as_f64().expect("a number") - 31.5).abs() < 0.1);
     let cores = numbers(&host["ranks"][1]["devices"][0]["cores"]);
@@ -114,20 +98,11 @@ fn a_saved_host_is_shown_with_its_gpu() {
 #[test]
 fn groups_are_as_asked() {
     let file = saved("hybrid");
-    for (group, devices) in [
-        ("auto", 2),
-        ("kind", 2),
-        ("numa", 1),
-        ("package", 1),
-        ("node", 1),
-    ] {
+    for (group, devices) in [("auto", 2), ("kind", 2), ("numa", 1), ("package", 1), ("node", 1)] {
         let words = ["topology", "--file", &file, "--group", group, "--json"];
         let host = only_node(&isochron(&words).success());
         let found = host["ranks"][0]["devices"].as_array().expect("a list");
-        assert_eq!(
-            (found.len(), &host["group"]),
-            (devices, &Value::from(group))
-        );
+        assert_eq!((found.len(), &host["group"]), (devices, &Value::from(group)));
     }
 }
 
@@ -148,9 +123,7 @@ fn threads_of_ranks_run_on_cores_of_their_own() {
     let n_cores = here["cores"].as_array().expect("a list").len();
     for mpi in libraries() {
         for ranks in [1, 2] {
-            let words = [
-                "mxm", "--size", "200", "--block", "32", "--group", "node", "--json",
-            ];
+            let words = ["mxm", "--size", "200", "--block", "32", "--group", "node", "--json"];
             let report = json(&mpi.isochron(ranks, &words).success());
             let mut used = BTreeSet::new();
             for node in report["nodes"].as_array().expect("a list") {
@@ -172,10 +145,7 @@ fn threads_of_ranks_run_on_cores_of_their_own() {
                 }
             }
             let pinned = here["ranks"][0]["devices"][0]["pinned"] == true && ranks <= n_cores;
-            assert!(
-                !pinned || used.len() == n_cores,
-                "{used:?} of {n_cores} cores"
-            );
+            assert!(!pinned || used.len() == n_cores, "{used:?} of {n_cores} cores");
         }
     }
 }

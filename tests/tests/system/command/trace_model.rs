@@ -50,40 +50,21 @@ fn a_trace_of_extrae_makes_a_model_of_each_process_thread_or_host() {
         point("rank1", 2000, 21_400, 2),
         point("rank2", 1000, 12_400, 2),
     ];
-    for options in [
-        BY_BODIES,
-        "--event 1000 --size 2000",
-        "--event Iteration --size Bodies --running",
-    ] {
+    for options in
+        [BY_BODIES, "--event 1000 --size 2000", "--event Iteration --size Bodies --running"]
+    {
         let found = answer(&["trace-model"], &[&file], options);
         assert_eq!(list_points(&found), ranks, "{options}");
         assert_eq!(found["models"][2]["host"], "hcl16");
-        assert_eq!(
-            found["notices"].as_array().map(Vec::len),
-            Some(0),
-            "{found}"
-        );
+        assert_eq!(found["notices"].as_array().map(Vec::len), Some(0), "{found}");
         // Student's t of 31000 and 31400 ns: 12.706 · 200 ns.
-        let ci_s = found["models"][0]["points"][0]["ci_s"]
-            .as_f64()
-            .expect("an interval");
+        let ci_s = found["models"][0]["points"][0]["ci_s"].as_f64().expect("an interval");
         assert!((ci_s - 2541.2e-9).abs() < 1e-10, "{ci_s}");
     }
-    let found = answer(
-        &["trace-model"],
-        &[&file],
-        &format!("{BY_BODIES} --per host"),
-    );
-    let hosts = [
-        point("hcl11", 5000, 31_200, 2),
-        point("hcl16", 1000, 12_400, 2),
-    ];
+    let found = answer(&["trace-model"], &[&file], &format!("{BY_BODIES} --per host"));
+    let hosts = [point("hcl11", 5000, 31_200, 2), point("hcl16", 1000, 12_400, 2)];
     assert_eq!(list_points(&found), hosts);
-    let found = answer(
-        &["trace-model"],
-        &[&file],
-        &format!("{BY_BODIES} --per thread"),
-    );
+    let found = answer(&["trace-model"], &[&file], &format!("{BY_BODIES} --per thread"));
     assert_eq!(found["models"][1]["name"], "rank1-thread1");
     // Value 2 begins the second iteration only. With all calls it takes as long everywhere.
     let line = "--event Iteration:2 --units 7 --exclude none";
@@ -94,12 +75,7 @@ fn a_trace_of_extrae_makes_a_model_of_each_process_thread_or_host() {
 #[test]
 fn a_hardware_counter_tells_the_size() {
     let file = trace("nbody.prv");
-    let words = [
-        "trace-model",
-        &file,
-        "--counter",
-        "PAPI_TOT_INS [Instr completed]",
-    ];
+    let words = ["trace-model", &file, "--counter", "PAPI_TOT_INS [Instr completed]"];
     let line = "--event Iteration --per-unit 1000";
     let found = answer(&words, &[], line);
     // 30040 and 30060 instructions.
@@ -112,20 +88,10 @@ fn a_trace_of_chrome_makes_the_same_models() {
     let line = "--event iteration --size bodies";
     let found = answer(&["trace-model"], &[&file], &format!("{line} --per-unit 1"));
     // An iteration may have its size at its end.
-    let missing = isochron(&[
-        "trace-model",
-        &file,
-        "--event",
-        "forces",
-        "--size",
-        "bodies",
-    ])
-    .failure(2);
+    let missing =
+        isochron(&["trace-model", &file, "--event", "forces", "--size", "bodies"]).failure(2);
     assert!(missing.contains(&format!("{file}: line 11: ")), "{missing}");
-    let processes = [
-        point("process0", 3000, 31_200, 2),
-        point("process2", 1000, 12_400, 2),
-    ];
+    let processes = [point("process0", 3000, 31_200, 2), point("process2", 1000, 12_400, 2)];
     assert_eq!(list_points(&found), processes);
     // An array alone may lack its end.
     let text = fs::read_to_string(&file).expect("a trace");
@@ -134,10 +100,7 @@ fn a_trace_of_chrome_makes_the_same_models() {
     let folder = Folder::new();
     for end in ["\n]\n", "", ",\n"] {
         let file = folder.write("array.json", &format!("{array}{end}"));
-        assert_eq!(
-            list_points(&answer(&["trace-model"], &[&file], line)),
-            processes
-        );
+        assert_eq!(list_points(&answer(&["trace-model"], &[&file], line)), processes);
     }
 }
 
@@ -148,44 +111,23 @@ fn runs_with_other_divisions_add_points_to_the_files() {
     let text = fs::read_to_string(&first).expect("a trace");
     let second = folder.write("second.prv", &text.replace(":2000:3000", ":2000:2500"));
     let out = folder.path("models");
-    let words = [
-        "trace-model",
-        "--event",
-        "1000",
-        "--size",
-        "2000",
-        "--out",
-        &out,
-    ];
+    let words = ["trace-model", "--event", "1000", "--size", "2000", "--out", &out];
     let found = answer(&words, &[&first, &second, &first], "");
-    let first_rank = [
-        point("rank0", 2500, 31_200, 2),
-        point("rank0", 3000, 31_200, 4),
-    ];
+    let first_rank = [point("rank0", 2500, 31_200, 2), point("rank0", 3000, 31_200, 4)];
     assert_eq!(list_points(&found)[..2], first_rank);
     let files = found["models"].as_array().expect("models").iter();
-    let files: Vec<&str> = files
-        .map(|model| model["file"].as_str().expect("a file"))
-        .collect();
+    let files: Vec<&str> = files.map(|model| model["file"].as_str().expect("a file")).collect();
     assert_eq!(files[0], format!("{out}/rank0-1000.points"));
     let text = fs::read_to_string(files[0]).expect("a points file");
-    for header in [
-        "# format: isochron-points 1",
-        "# host: hcl11",
-        "# kernel: 1000",
-        "# traces: ",
-    ] {
+    for header in ["# format: isochron-points 1", "# host: hcl11", "# kernel: 1000", "# traces: "] {
         assert!(text.contains(header), "{text}");
     }
     let words = ["partition", "--units", "6000", "--models"];
     let divided = answer(&words, &files, "");
-    let units: Vec<u64> = divided["units"].as_array().map_or(Vec::new(), |units| {
-        units.iter().filter_map(Value::as_u64).collect()
-    });
-    assert!(
-        units.len() == 3 && units.iter().sum::<u64>() == 6000,
-        "{divided}"
-    );
+    let units: Vec<u64> = divided["units"]
+        .as_array()
+        .map_or(Vec::new(), |units| units.iter().filter_map(Value::as_u64).collect());
+    assert!(units.len() == 3 && units.iter().sum::<u64>() == 6000, "{divided}");
 }
 
 /// Two applications, as Extrae heads them, a pair of communicators, and a collective operation of its predecessors.
@@ -200,16 +142,9 @@ fn applications_behind_a_comma_and_pairs_of_communicators_are_read() {
     let folder = Folder::new();
     let file = folder.write("a.prv", TWO_APPLICATIONS);
     let found = answer(&["trace-model"], &[&file], "--event 7 --counter 9");
-    let points = [
-        point("application2-rank0", 401, 78, 1),
-        point("rank0", 800, 60, 1),
-    ];
+    let points = [point("application2-rank0", 401, 78, 1), point("rank0", 800, 60, 1)];
     assert_eq!(list_points(&found), points);
-    assert_eq!(
-        found["notices"].as_array().map(Vec::len),
-        Some(0),
-        "{found}"
-    );
+    assert_eq!(found["notices"].as_array().map(Vec::len), Some(0), "{found}");
 }
 
 #[test]
@@ -220,18 +155,8 @@ fn flushes_do_not_count_and_bursts_and_unread_counters_are_named() {
     let bursts = TWO_APPLICATIONS.replace("10:7:1", "10:40000018:2:7:1");
     for (text, options, t_ns, notice) in [
         (TWO_APPLICATIONS, "--units 1", 30, None),
-        (
-            &*unread,
-            "--counter 9",
-            30,
-            Some("at both ends of 1 iteration,"),
-        ),
-        (
-            &*bursts,
-            "--units 1",
-            30,
-            Some("in burst mode, without MPI's calls"),
-        ),
+        (&*unread, "--counter 9", 30, Some("at both ends of 1 iteration,")),
+        (&*bursts, "--units 1", 30, Some("in burst mode, without MPI's calls")),
         (&*bursts, "--units 1 --exclude none", 60, None),
     ] {
         let file = folder.write("a.prv", &text.replace("3:1:1:1:1:51", flush));
@@ -239,29 +164,17 @@ fn flushes_do_not_count_and_bursts_and_unread_counters_are_named() {
         assert_eq!(list_points(&found)[1].2, t_ns, "{found}");
         let notices = found["notices"].as_array().expect("notices");
         assert_eq!(notices.len(), usize::from(notice.is_some()), "{found}");
-        assert!(
-            found["notices"].to_string().contains(notice.unwrap_or("")),
-            "{found}"
-        );
+        assert!(found["notices"].to_string().contains(notice.unwrap_or("")), "{found}");
     }
 }
 
 #[test]
 fn a_file_in_the_place_of_the_folder_is_told() {
-    let trace = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../apps/tests/traces/nbody.prv"
-    );
+    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../apps/tests/traces/nbody.prv");
     let line = "--event Iteration --size Bodies --out Cargo.toml";
-    let words: Vec<&str> = ["trace-model", trace]
-        .into_iter()
-        .chain(line.split(' '))
-        .collect();
+    let words: Vec<&str> = ["trace-model", trace].into_iter().chain(line.split(' ')).collect();
     let stderr = isochron(&words).failure(2);
-    assert!(
-        stderr.contains("Cargo.toml: is not a folder: choose another --out"),
-        "{stderr}"
-    );
+    assert!(stderr.contains("Cargo.toml: is not a folder: choose another --out"), "{stderr}");
 }
 
 /// Expects a message about each text, as a trace, with all parts, which `|` separates.
@@ -299,39 +212,18 @@ fn paraver(record: &str) -> String {
 #[test]
 fn a_broken_trace_of_paraver_is_refused_with_its_line() {
     check_refused(&[
-        (
-            paraver("2:1:1:1:1:9:7:"),
-            "line 4|no end: the trace is trunc",
-        ),
-        (
-            paraver("2:1:1:1:1:9:7:\n"),
-            "line 4|\"\" is no whole number",
-        ),
+        (paraver("2:1:1:1:1:9:7:"), "line 4|no end: the trace is trunc"),
+        (paraver("2:1:1:1:1:9:7:\n"), "line 4|\"\" is no whole number"),
         (paraver("2:1:1:1:1:9:7\n"), "line 4|7 fields"),
-        (
-            paraver("5:1:1:1:1:9:7:0\n"),
-            "line 4|5 is no kind of record",
-        ),
+        (paraver("5:1:1:1:1:9:7:0\n"), "line 4|5 is no kind of record"),
         (paraver("2:1:1:2:1:9:7:0\n"), "line 4|no task 2 of app"),
         (paraver("2:1:1:1:1:4:7:0\n"), "line 4|4 after 5|backwards"),
-        (
-            paraver("2:1:1:1:1:9:7:0\n"),
-            "line 4|has no size: no event 8",
-        ),
-        (
-            paraver("2:1:1:1:1:9:7:0:8:0\n"),
-            "line 4|size 0, which must be above 0",
-        ),
+        (paraver("2:1:1:1:1:9:7:0\n"), "line 4|has no size: no event 8"),
+        (paraver("2:1:1:1:1:9:7:0:8:0\n"), "line 4|size 0, which must be above 0"),
         (paraver("2:1:1:1:1:9:7:0:8:-3\n"), "line 4|size -3"),
         (paraver("2:1:1:1:1:5:7:0:8:3\n"), "line 4|took no time"),
-        (
-            paraver("2:1:1:1:1:9:8:3\n"),
-            "no iteration of event 7 ended",
-        ),
-        (
-            paraver("").replace(":7:1", ":9:1"),
-            "no event 7; its most|are 9",
-        ),
+        (paraver("2:1:1:1:1:9:8:3\n"), "no iteration of event 7 ended"),
+        (paraver("").replace(":7:1", ":9:1"), "no event 7; its most|are 9"),
     ]);
 }
 
@@ -372,10 +264,7 @@ fn a_broken_trace_of_chrome_is_refused_with_its_line() {
         (good[..50].to_owned(), "line 2|truncated"),
         (good.clone() + "x", "line 3|more after the end"),
         (chrome_ended(", \"ts\": 4"), "no iteration of event 7 ended"),
-        (
-            chrome_ended(", \"name\": \"x\", \"ts\": 6"),
-            "no iteration of event 7 ended",
-        ),
+        (chrome_ended(", \"name\": \"x\", \"ts\": 6"), "no iteration of event 7 ended"),
         (chrome_ended(""), "line 3|`ts` null"),
         (chrome("{\"ph\": \"E\", \"ts\": 4}"), "no event 7"),
         (chrome("[1]"), "no event 7"),
@@ -390,30 +279,15 @@ fn events_that_have_nothing_to_do_with_the_question_stop_no_trace() {
     });
     // Each is wrong in a way of its own; the last ones are none of our business at all.
     let others = [
-        (
-            "\"ph\": \"E\", \"ts\": 1, \"name\": \"other\"",
-            "1 event without a beginning (line 3)",
-        ),
-        (
-            "\"ph\": \"E\", \"ts\": 1",
-            "1 event without a beginning (line 3)",
-        ),
+        ("\"ph\": \"E\", \"ts\": 1, \"name\": \"other\"", "1 event without a beginning (line 3)"),
+        ("\"ph\": \"E\", \"ts\": 1", "1 event without a beginning (line 3)"),
         (
             "\"ph\": \"X\", \"ts\": 1, \"dur\": -3, \"name\": \"other\"",
             "1 event of negative duration (line 3)",
         ),
-        (
-            "\"ph\": \"X\", \"ts\": 1, \"name\": \"other\"",
-            "1 event without a time (line 3)",
-        ),
-        (
-            "\"ph\": \"B\", \"name\": \"other\"",
-            "1 event without a time (line 3)",
-        ),
-        (
-            "\"name\": \"other\"",
-            "1 event without a phase `ph` (line 3)",
-        ),
+        ("\"ph\": \"X\", \"ts\": 1, \"name\": \"other\"", "1 event without a time (line 3)"),
+        ("\"ph\": \"B\", \"name\": \"other\"", "1 event without a time (line 3)"),
+        ("\"name\": \"other\"", "1 event without a phase `ph` (line 3)"),
         (
             "\"ph\": \"B\", \"ts\": 9, \"name\": \"a\"},{\"ph\": \"B\", \"ts\": 3, \"name\": \"b\"},{\"ph\": \"E\", \"ts\": 11, \"name\": \"b\"},{\"ph\": \"E\", \"ts\": 12, \"name\": \"a\"",
             "",
@@ -422,37 +296,17 @@ fn events_that_have_nothing_to_do_with_the_question_stop_no_trace() {
     ];
     for thread in [1, 2] {
         for (other, told) in &others {
-            let other = other.replace(
-                "\"ph\": ",
-                &format!("\"pid\": 1, \"tid\": {thread}, \"ph\": "),
-            );
+            let other =
+                other.replace("\"ph\": ", &format!("\"pid\": 1, \"tid\": {thread}, \"ph\": "));
             let folder = Folder::new();
             let path = folder.path("t.json");
-            fs::write(
-                &path,
-                format!("[\n{},\n{{{other}}},\n{}]", good[0], good[1]),
-            )
-            .expect("a file");
-            let options = [
-                "trace-model",
-                &path,
-                "--event",
-                "step",
-                "--units",
-                "100",
-                "--json",
-            ];
+            fs::write(&path, format!("[\n{},\n{{{other}}},\n{}]", good[0], good[1]))
+                .expect("a file");
+            let options = ["trace-model", &path, "--event", "step", "--units", "100", "--json"];
             let found = json(&isochron(&options).success());
-            assert_eq!(
-                list_points(&found),
-                [point("process1", 100, 5_000, 2)],
-                "{other}"
-            );
+            assert_eq!(list_points(&found), [point("process1", 100, 5_000, 2)], "{other}");
             let notices = found["notices"].to_string();
-            assert!(
-                notices.contains(told) && notices.len() < 200,
-                "{other}: {notices}"
-            );
+            assert!(notices.contains(told) && notices.len() < 200, "{other}: {notices}");
             assert_eq!(notices == "[]", told.is_empty(), "{other}: {notices}");
         }
     }
@@ -471,70 +325,30 @@ fn numbered_events_are_one() {
         })
         .collect();
     fs::write(&path, format!("[{}]", steps.join(","))).expect("a file");
-    let find = |event: &str| {
-        isochron(&[
-            "trace-model",
-            &path,
-            "--event",
-            event,
-            "--units",
-            "9",
-            "--json",
-        ])
-    };
+    let find =
+        |event: &str| isochron(&["trace-model", &path, "--event", event, "--units", "9", "--json"]);
     let all = json(&find("Step").success());
     assert_eq!(list_points(&all), [point("process0", 9, 5_000, 3)]);
     let one = json(&find("Step#1").success());
     assert_eq!(list_points(&one), [point("process0", 9, 5_000, 1)]);
     let stderr = find("Stop").failure(2);
-    assert!(
-        stderr.contains("no event Stop; its most frequent events are Step"),
-        "{stderr}"
-    );
+    assert!(stderr.contains("no event Stop; its most frequent events are Step"), "{stderr}");
 }
 
 #[test]
 fn options_that_do_not_fit_the_trace_are_refused() {
     let (paraver, chrome) = (trace("nbody.prv"), trace("nbody.json"));
     for (file, line, part) in [
-        (
-            &paraver,
-            "--event Iterations --units 1",
-            "names Bodies, Iteration",
-        ),
+        (&paraver, "--event Iterations --units 1", "names Bodies, Iteration"),
         (&paraver, "--event Iteration:x --units 1", "no value x"),
         (&paraver, "--event Iteration", "--size <EVENT>"),
-        (
-            &paraver,
-            "--event Iteration --units 1 --size Bodies",
-            "--size",
-        ),
+        (&paraver, "--event Iteration --units 1 --size Bodies", "--size"),
         (&paraver, "--event Iteration --units 0", "from 1 to"),
-        (
-            &paraver,
-            "--event Iteration --size Bodies --per-unit 0",
-            "above 0",
-        ),
-        (
-            &paraver,
-            "--event Iteration --size Bodies --per-unit 1e7",
-            "0 units of 10000000",
-        ),
-        (
-            &chrome,
-            "--event iteration --size bodies --per host",
-            "does not tell hosts",
-        ),
-        (
-            &chrome,
-            "--event iteration --counter bodies",
-            "--counter: only for Paraver",
-        ),
-        (
-            &chrome,
-            "--event iteration --units 1 --running",
-            "--running: only for Paraver",
-        ),
+        (&paraver, "--event Iteration --size Bodies --per-unit 0", "above 0"),
+        (&paraver, "--event Iteration --size Bodies --per-unit 1e7", "0 units of 10000000"),
+        (&chrome, "--event iteration --size bodies --per host", "does not tell hosts"),
+        (&chrome, "--event iteration --counter bodies", "--counter: only for Paraver"),
+        (&chrome, "--event iteration --units 1 --running", "--running: only for Paraver"),
     ] {
         super::refused(
             "trace-model",
@@ -547,11 +361,7 @@ fn options_that_do_not_fit_the_trace_are_refused() {
         &[],
         &["/no/such.prv: No such file"],
     );
-    super::refused(
-        "trace-model --event 1 --units 1 /",
-        &[],
-        &["/: is a folder"],
-    );
+    super::refused("trace-model --event 1 --units 1 /", &[], &["/: is a folder"]);
 }
 
 /// Writes a trace of `iterations` of four ranks.
@@ -564,11 +374,7 @@ fn write_long_trace(path: &str, iterations: u64) {
             let [mpi, done] = [60, 99].map(|offset| begin + offset + task - 4);
             let who = format!("{task}:1:{task}:1");
             let size = 100 + begin / 100 % 5;
-            writeln!(
-                file,
-                "2:{who}:{begin}:7:1:8:{size}\n1:{who}:{begin}:{mpi}:1"
-            )
-            .expect("space");
+            writeln!(file, "2:{who}:{begin}:7:1:8:{size}\n1:{who}:{begin}:{mpi}:1").expect("space");
             writeln!(
                 file,
                 "2:{who}:{mpi}:50000001:3\n2:{who}:{done}:50000001:0\n2:{who}:{done}:7:0"
@@ -586,21 +392,8 @@ fn measure_memory(file: &str, level: &str) -> u64 {
                   print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)";
     let mut command = Command::new(python());
     command.args(["-c", script]).arg(&mpi.isochron);
-    command.args([
-        "trace-model",
-        file,
-        "--event",
-        "7",
-        "--size",
-        "8",
-        "--per",
-        level,
-    ]);
-    run(command, HANGS)
-        .success()
-        .trim()
-        .parse()
-        .expect("a number")
+    command.args(["trace-model", file, "--event", "7", "--size", "8", "--per", level]);
+    run(command, HANGS).success().trim().parse().expect("a number")
 }
 
 #[test]
@@ -614,11 +407,8 @@ fn a_long_trace_takes_no_more_memory_than_a_short_one() {
     let options = "--event 7 --size 8 --per host";
     let found = json(
         &isochron(
-            &[
-                &["trace-model", &long, "--json"][..],
-                &options.split(' ').collect::<Vec<_>>(),
-            ]
-            .concat(),
+            &[&["trace-model", &long, "--json"][..], &options.split(' ').collect::<Vec<_>>()]
+                .concat(),
         )
         .success(),
     );

@@ -70,8 +70,8 @@ fn read_deviations(file: &Path) -> Vec<Deviation> {
             found.push(Deviation::read(file, bullet));
         } else if is_section && !doc.is_empty() {
             let last = found.last_mut();
-            last.unwrap_or_else(|| panic!("{}: no bullet: {doc}", file.display()))
-                .text += &format!(" {doc}");
+            last.unwrap_or_else(|| panic!("{}: no bullet: {doc}", file.display())).text +=
+                &format!(" {doc}");
         }
     }
     found.iter_mut().for_each(Deviation::tidy);
@@ -81,9 +81,8 @@ fn read_deviations(file: &Path) -> Vec<Deviation> {
 impl Deviation {
     /// Reads `what**: text`.
     fn read(file: &Path, bullet: &str) -> Self {
-        let (what, text) = bullet
-            .split_once("**")
-            .unwrap_or_else(|| panic!("{}: {bullet}", file.display()));
+        let (what, text) =
+            bullet.split_once("**").unwrap_or_else(|| panic!("{}: {bullet}", file.display()));
         Self {
             file: file.to_owned(),
             what: capitalise(what.trim_end_matches(':')),

@@ -12,20 +12,12 @@ use super::{deviations, results, schema};
 #[test]
 fn results_are_those_of_the_campaigns() {
     check_section("README.md", "results summary", &results::summary_table());
-    check_section(
-        "bench/README.md",
-        "results campaigns",
-        &results::campaign_table(),
-    );
+    check_section("bench/README.md", "results campaigns", &results::campaign_table());
 }
 
 #[test]
 fn deviations_are_those_of_the_sources() {
-    check_section(
-        "docs/deviations.md",
-        "deviations",
-        &deviations::deviation_table(),
-    );
+    check_section("docs/deviations.md", "deviations", &deviations::deviation_table());
 }
 
 #[test]
@@ -55,11 +47,7 @@ fn the_reference_has_every_command_and_option() {
         let help = read_help(&command);
         let name = format!("isochron {command}");
         let section = format!("help {}", name.trim());
-        check_section(
-            "docs/command.md",
-            &section,
-            &format!("```text\n{help}```\n"),
-        );
+        check_section("docs/command.md", &section, &format!("```text\n{help}```\n"));
         for subcommand in list_subcommands(&help) {
             commands.push(format!("{command} {subcommand}").trim().to_owned());
         }
@@ -109,11 +97,7 @@ fn read_help(command: &str) -> String {
     let mut program = Command::new(&mpi.isochron);
     program.args(command.split_whitespace()).arg("--help");
     program.env_remove("COLUMNS");
-    run(program, HANGS)
-        .success()
-        .lines()
-        .map(|line| line.trim_end().to_owned() + "\n")
-        .collect()
+    run(program, HANGS).success().lines().map(|line| line.trim_end().to_owned() + "\n").collect()
 }
 
 /// Returns the commands that a help text lists, without `help`.
@@ -131,10 +115,7 @@ fn list_subcommands(help: &str) -> Vec<&str> {
 /// Compares a section of a page with what it is made from, or writes it.
 fn check_section(page: &str, section: &str, wanted: &str) {
     let text = read_file(page);
-    let (open, close) = (
-        format!("<!-- {section} -->\n"),
-        format!("<!-- /{section} -->"),
-    );
+    let (open, close) = (format!("<!-- {section} -->\n"), format!("<!-- /{section} -->"));
     let parts = text.split_once(&open).and_then(|(before, rest)| {
         let (found, after) = rest.split_once(&close)?;
         Some((before, found, after))

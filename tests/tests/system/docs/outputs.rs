@@ -37,10 +37,7 @@ fn run_json(line: &str) -> Value {
 fn isochron(line: &str) -> Command {
     let [mpi, _] = libraries();
     let mut command = Command::new(&mpi.isochron);
-    command
-        .args(line.split_whitespace())
-        .arg("--json")
-        .current_dir(find_root());
+    command.args(line.split_whitespace()).arg("--json").current_dir(find_root());
     command
 }
 
@@ -60,10 +57,8 @@ fn run_on_ranks(ranks: usize, line: &str) -> Value {
     let [mpi, _] = libraries();
     let platform = cluster_configs().join("emulated-4.toml");
     let platform = platform.to_str().expect("a path");
-    let words: Vec<&str> = line
-        .split_whitespace()
-        .chain(["--platform", platform, "--json"])
-        .collect();
+    let words: Vec<&str> =
+        line.split_whitespace().chain(["--platform", platform, "--json"]).collect();
     parse_json(&mpi.isochron(ranks, &words).success())
 }
 
@@ -138,10 +133,7 @@ fn plans_are_as_their_schema_says() {
         "plan",
         &[
             run_on_ranks(4, "mxm --m 300 --n 200 --k 250 --block 32 --plan"),
-            run_on_ranks(
-                4,
-                "mxm --size 768 --block 32 --plan --strategy fpm --split c",
-            ),
+            run_on_ranks(4, "mxm --size 768 --block 32 --plan --strategy fpm --split c"),
             run_on_ranks(2, "mxm --m 64 --n 64 --k 4000 --block 32 --split k --plan"),
             run_json("mxm --size 200 --plan"),
         ],
@@ -152,9 +144,7 @@ fn plans_are_as_their_schema_says() {
 fn topologies_are_as_their_schema_says() {
     let mut lines = vec!["topology".to_owned()];
     for name in ["gpu-on-second-socket", "hybrid"] {
-        lines.push(format!(
-            "topology --file devices/tests/topologies/{name}.xml"
-        ));
+        lines.push(format!("topology --file devices/tests/topologies/{name}.xml"));
     }
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
     check_documents("topology", &run_each(&lines));
@@ -210,10 +200,7 @@ fn traced_models_are_as_their_schema_says() {
 
 #[test]
 fn balances_are_as_their_schema_says() {
-    check_documents(
-        "balance",
-        &run_each(&["balance jacobi --units 4 --width 64 --max-reps 3"]),
-    );
+    check_documents("balance", &run_each(&["balance jacobi --units 4 --width 64 --max-reps 3"]));
 }
 
 #[test]
@@ -266,9 +253,7 @@ fn result_checks_are_as_their_schema_says() {
     let folder = tempfile::tempdir().expect("a folder");
     let [out, report] =
         ["c.npy", "c.json"].map(|name| folder.path().join(name).display().to_string());
-    run_json(&format!(
-        "mxm --size 30 --strategy homogeneous --out {out} --report {report}"
-    ));
+    run_json(&format!("mxm --size 30 --strategy homogeneous --out {out} --report {report}"));
     let document = run_json(&format!("check {out} --report {report}"));
     check_documents("check", slice::from_ref(&document));
 }
@@ -282,9 +267,7 @@ fn layouts_are_as_their_schema_says() {
     ]
     .map(|line| run_json(&line))
     .to_vec();
-    documents.push(by_surface(
-        "layout --method fpm-kl --rows 16 --cols 16 --models",
-    ));
+    documents.push(by_surface("layout --method fpm-kl --rows 16 --cols 16 --models"));
     check_documents("layout", &documents);
 }
 
@@ -306,15 +289,7 @@ fn stored_models_are_as_their_schemas_say() {
     let folder = tempfile::tempdir().expect("a folder");
     let platform = cluster_configs().join("emulated-4.toml");
     let platform = platform.to_str().expect("a path");
-    let words = [
-        "mxm",
-        "--size",
-        "256",
-        "--block",
-        "32",
-        "--platform",
-        platform,
-    ];
+    let words = ["mxm", "--size", "256", "--block", "32", "--platform", platform];
     let mut command = mpi.command(2, &mpi.isochron, &words);
     command.env("ISOCHRON_STORE", folder.path());
     run(command, HANGS).success();
@@ -324,13 +299,9 @@ fn stored_models_are_as_their_schemas_say() {
     run(command, HANGS).success();
     let list = list_stored(folder.path(), "list");
     let models = list["models"].as_array().expect("the models");
-    let names: Vec<&str> = models
-        .iter()
-        .map(|model| model["name"].as_str().expect("a name"))
-        .collect();
-    let shown = names
-        .iter()
-        .map(|name| list_stored(folder.path(), &format!("show {name}")));
+    let names: Vec<&str> =
+        models.iter().map(|model| model["name"].as_str().expect("a name")).collect();
+    let shown = names.iter().map(|name| list_stored(folder.path(), &format!("show {name}")));
     let shown: Vec<Value> = shown.chain(show_files()).collect();
     let difference = list_stored(folder.path(), &format!("diff {} {}", names[0], names[1]));
     check_documents("models-show", &shown);
@@ -420,11 +391,7 @@ fn campaigns_are_as_their_schemas_say() {
     assert_eq!(ran, shown);
     check_documents("campaign-status", &[shown, show_running(folder.path())]);
     let report = run_json(&format!("campaign report {dir}"));
-    check_open_documents(
-        "campaign-report",
-        slice::from_ref(&report),
-        Some("/environments"),
-    );
+    check_open_documents("campaign-report", slice::from_ref(&report), Some("/environments"));
     run(&other);
     let compared = run_json(&format!("campaign compare {dir} {other}"));
     check_documents("campaign-compare", slice::from_ref(&compared));
@@ -441,9 +408,7 @@ fn show_running(folder: &Path) -> Value {
         std::thread::sleep(Duration::from_millis(5));
     }
     let status = run_json(&format!("campaign status {dir}"));
-    let _ = Command::new("kill")
-        .args(["-TERM", &engine.process().to_string()])
-        .status();
+    let _ = Command::new("kill").args(["-TERM", &engine.process().to_string()]).status();
     engine.wait(HANGS).failure(1);
     status
 }

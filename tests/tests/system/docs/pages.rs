@@ -50,13 +50,7 @@ pub fn read_pages() -> Vec<Page> {
         }
     }
     paths.sort();
-    paths
-        .into_iter()
-        .map(|path| Page {
-            text: read_file(&path),
-            path,
-        })
-        .collect()
+    paths.into_iter().map(|path| Page { text: read_file(&path), path }).collect()
 }
 
 impl Page {
@@ -107,10 +101,7 @@ impl Page {
 
 /// Returns the text of a `<!-- run: TEXT -->`.
 fn read_treatment(line: &str) -> Option<String> {
-    line.trim()
-        .strip_prefix("<!-- run: ")?
-        .strip_suffix(" -->")
-        .map(str::to_owned)
+    line.trim().strip_prefix("<!-- run: ")?.strip_suffix(" -->").map(str::to_owned)
 }
 
 #[test]

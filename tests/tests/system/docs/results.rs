@@ -47,10 +47,7 @@ pub fn summary_table() -> String {
     table += &compare_times(
         "4 paced nodes, 2 : 4 : 8 : 8 | an even split",
         "balance",
-        [
-            "an even split's time / adaptive's",
-            "an even split's total / adaptive's",
-        ],
+        ["an even split's time / adaptive's", "an even split's total / adaptive's"],
         &[],
     );
     table += &compare_times(
@@ -89,20 +86,14 @@ fn campaign_row(name: &str) -> String {
         .find_map(|bound| first.goal.rsplit_once(bound))
         .map_or(first.goal.as_str(), |(figure, _)| figure);
     let rows = list_goals(&report, figure, &[]);
-    let medians: Vec<f64> = rows
-        .iter()
-        .filter_map(|row| row.ratio.map(|ratio| ratio.median))
-        .collect();
+    let medians: Vec<f64> =
+        rows.iter().filter_map(|row| row.ratio.map(|ratio| ratio.median)).collect();
     let found = if let [row] = rows[..] {
         format_figure(row)
     } else {
         let [least, most] =
             [f64::min, f64::max].map(|choose| medians.iter().copied().reduce(choose));
-        format!(
-            "{:.2} to {:.2}",
-            least.expect("a figure"),
-            most.expect("a figure")
-        )
+        format!("{:.2} to {:.2}", least.expect("a figure"), most.expect("a figure"))
     };
     let count = |outcome| {
         let goals = report.goals.iter().filter(|row| row.outcome == outcome);

@@ -60,9 +60,8 @@ impl Schema {
     /// The places in the document, each with the reason.
     pub fn check(&self, document: &Value) -> Result<(), String> {
         let errors = self.0.iter_errors(document);
-        let errors: Vec<String> = errors
-            .map(|error| format!("{}: {error}", error.instance_path()))
-            .collect();
+        let errors: Vec<String> =
+            errors.map(|error| format!("{}: {error}", error.instance_path())).collect();
         if errors.is_empty() {
             return Ok(());
         }
@@ -79,10 +78,7 @@ impl Schema {
             let object = changed.pointer_mut(&place).and_then(Value::as_object_mut);
             let object = object.expect("an object of the document");
             object.insert("not_a_property".to_owned(), Value::Null);
-            assert!(
-                self.check(&changed).is_err(),
-                "{place} has an unknown property"
-            );
+            assert!(self.check(&changed).is_err(), "{place} has an unknown property");
         }
         let mut changed = document.clone();
         let object = changed.as_object_mut().expect("an object");

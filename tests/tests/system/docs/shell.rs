@@ -101,10 +101,7 @@ fn every_command_runs() {
 /// Runs the `sh` blocks of a page in one folder.
 fn run_page(page: &Page) {
     let blocks = page.blocks();
-    let mut blocks = blocks
-        .iter()
-        .filter(|block| block.language == "sh")
-        .peekable();
+    let mut blocks = blocks.iter().filter(|block| block.language == "sh").peekable();
     if blocks.peek().is_none() {
         return;
     }
@@ -130,9 +127,7 @@ fn run_block(block: &CodeBlock, folder: &Path, bin: &str, at: &str) {
     let [mpi, _] = libraries();
     let path = std::env::var("PATH").unwrap_or_default();
     let python = python();
-    let script = block
-        .code
-        .replace("/usr/bin/python3", python.to_str().expect("a path"));
+    let script = block.code.replace("/usr/bin/python3", python.to_str().expect("a path"));
     let mut command = Command::new("sh");
     command
         .args(["-e", "-u", "-c", &script])
@@ -145,13 +140,7 @@ fn run_block(block: &CodeBlock, folder: &Path, bin: &str, at: &str) {
         .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
         .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
     let outcome = run(command, HANGS);
-    assert_eq!(
-        outcome.status,
-        Some(0),
-        "{at}:\n{script}\n{}{}",
-        outcome.stdout,
-        outcome.stderr
-    );
+    assert_eq!(outcome.status, Some(0), "{at}:\n{script}\n{}{}", outcome.stdout, outcome.stderr);
 }
 
 /// Makes a folder look like a clone that has been built.

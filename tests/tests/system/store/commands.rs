@@ -52,11 +52,7 @@ fn units_go_to_models_of_devices_at_the_same_work() {
     let [mpi, _] = libraries();
     let folder = make_folder();
     multiply_by(&mpi, &folder, BRIEF);
-    multiply_by(
-        &mpi,
-        &folder,
-        "--m 64 --n 64 --k 16 --block 8 --panel 8 --type f32 --json",
-    );
+    multiply_by(&mpi, &folder, "--m 64 --n 64 --k 16 --block 8 --panel 8 --type f32 --json");
     let doubles = list_names(&folder, "gemm-update f64");
     let singles = list_names(&folder, "gemm-update f32");
     let links = list_names(&folder, "exchange");
@@ -81,16 +77,12 @@ fn check_rows(folder: &Folder) {
     let list: serde_json::Value = serde_json::from_str(&text).expect("a list");
     let listed = list["models"].as_array().expect("models").iter();
     let facts = ["host", "class", "work", "pace", "cores", "differs"];
-    let mut rows: Vec<String> = listed
-        .map(|model| facts.map(|fact| model[fact].to_string()).join(" "))
-        .collect();
+    let mut rows: Vec<String> =
+        listed.map(|model| facts.map(|fact| model[fact].to_string()).join(" ")).collect();
     let all = rows.len();
     rows.sort();
     rows.dedup();
-    assert!(
-        rows.len() == all && text.contains("\"differs\":[\""),
-        "{text}"
-    );
+    assert!(rows.len() == all && text.contains("\"differs\":[\""), "{text}");
 }
 
 #[test]
@@ -122,51 +114,27 @@ fn models_that_are_not_read_are_named() {
             "newer.segment is not read",
             "v5 is of a newer",
         ] {
-            assert_eq!(
-                outcome.stderr.matches(part).count(),
-                1,
-                "{line}: {outcome:?}"
-            );
+            assert_eq!(outcome.stderr.matches(part).count(), 1, "{line}: {outcome:?}");
         }
         outcome.success();
     }
-    fs::rename(
-        whole.with_file_name("cut.segment"),
-        whole.with_file_name("cut.broken"),
-    )
-    .expect("renamed");
+    fs::rename(whole.with_file_name("cut.segment"), whole.with_file_name("cut.broken"))
+        .expect("renamed");
     fs::write(whole.with_file_name(".left"), "").expect("written");
     let told = models(&folder, "store", "verify").success();
     let counts = "1 segment whole, 0 broken, 1 not read; 1 set aside, 1 leftover";
-    assert!(
-        told.contains(counts) && told.contains("v5 is of a newer"),
-        "{told}"
-    );
-    let told = models(
-        &folder,
-        "store",
-        &format!("import {}", newer_file.display()),
-    )
-    .failure(2);
+    assert!(told.contains(counts) && told.contains("v5 is of a newer"), "{told}");
+    let told = models(&folder, "store", &format!("import {}", newer_file.display())).failure(2);
     assert!(told.contains("by a newer isochron"), "{told}");
     // A folder that was named and is not there.
     let listed = models(&folder, "gone", "list").success();
-    assert!(
-        listed.contains("(read and written): does not exist"),
-        "{listed}"
-    );
+    assert!(listed.contains("(read and written): does not exist"), "{listed}");
     let exported = models(&folder, "gone", &format!("export {file}"));
-    assert!(
-        exported.stderr.contains("gone does not exist"),
-        "{exported:?}"
-    );
+    assert!(exported.stderr.contains("gone does not exist"), "{exported:?}");
     let told = models(&folder, "gone", "verify").failure(1);
     assert!(told.contains("gone does not exist"), "{told}");
     let json = models(&folder, "gone", "verify --json");
-    assert!(
-        json.status == Some(1) && json.stdout.contains("\"is_sound\":false"),
-        "{json:?}"
-    );
+    assert!(json.status == Some(1) && json.stdout.contains("\"is_sound\":false"), "{json:?}");
 }
 
 #[test]
@@ -177,40 +145,21 @@ fn models_are_listed_compared_moved_and_removed() {
         multiply(&mpi, &folder, "");
     }
     let text = models(&folder, "store", "list").success();
-    let names: Vec<&str> = text
-        .lines()
-        .skip(1)
-        .take(3)
-        .filter_map(|line| line.split(' ').next())
-        .collect();
-    assert!(
-        text.contains("2 segments") && names.iter().all(|name| name.len() == 8),
-        "{text}"
-    );
+    let names: Vec<&str> =
+        text.lines().skip(1).take(3).filter_map(|line| line.split(' ').next()).collect();
+    assert!(text.contains("2 segments") && names.iter().all(|name| name.len() == 8), "{text}");
     let shown = models(&folder, "store", &format!("show {}", names[0])).success();
-    assert!(
-        shown.contains("2 runs, of which 2 count") && shown.contains("corunners"),
-        "{shown}"
-    );
+    assert!(shown.contains("2 runs, of which 2 count") && shown.contains("corunners"), "{shown}");
     // Each run has a line with its date, and its repetitions on request.
     let with_runs = models(&folder, "store", &format!("show {} --runs", names[0])).success();
     let dates = shown.lines().filter(|line| line.contains(" UTC on "));
-    assert!(
-        dates.count() == 2 && with_runs.len() > shown.len(),
-        "{with_runs}"
-    );
+    assert!(dates.count() == 2 && with_runs.len() > shown.len(), "{with_runs}");
     let same = models(&folder, "store", &format!("diff {0} {0}", names[0])).success();
     assert!(same.contains("both names are those of"), "{same}");
     let compared = models(&folder, "store", &format!("diff {} {}", names[0], names[1])).success();
-    assert!(
-        compared.contains("corunners") && compared.contains("ratio"),
-        "{compared}"
-    );
+    assert!(compared.contains("corunners") && compared.contains("ratio"), "{compared}");
     for line in [
-        format!(
-            "partition --units 1000 --models {} {} --stored",
-            names[0], names[1]
-        ),
+        format!("partition --units 1000 --models {} {} --stored", names[0], names[1]),
         format!("models show {} --at 100", names[0]),
     ] {
         let mut command = Command::new(&mpi.isochron);
@@ -230,10 +179,7 @@ fn models_are_listed_compared_moved_and_removed() {
     let told = models(&folder, "store", "compact").success();
     assert!(told.contains("2 segments with 7 runs are one"), "{told}");
     assert_eq!((segments(&folder).len(), read_runs(&folder).len()), (1, 7));
-    assert_eq!(
-        list_known(&multiply(&mpi, &folder, "")),
-        [KnownFrom::Store; 3]
-    );
+    assert_eq!(list_known(&multiply(&mpi, &folder, "")), [KnownFrom::Store; 3]);
     let told = models(&folder, "store", &format!("prune --model {}", names[0])).success();
     assert!(told.contains("removed 3 runs"), "{told}");
     let told = models(&folder, "store", "prune --older-than 1").success();
@@ -241,10 +187,7 @@ fn models_are_listed_compared_moved_and_removed() {
     models(&folder, "store", "verify").success();
     fs::write(folder.path("store/v4/x.segment"), "x").expect("written");
     let told = models(&folder, "store", "verify").failure(1);
-    assert!(
-        told.contains("x.segment") && told.contains("1 broken"),
-        "{told}"
-    );
+    assert!(told.contains("x.segment") && told.contains("1 broken"), "{told}");
 }
 
 #[test]
@@ -276,10 +219,7 @@ fn wrong_names_and_files_of_models_are_told() {
         ("show 12345678", "there is no model 12345678"),
         ("diff 1 2", "there is no model 1"),
         ("import /not/there", "/not/there"),
-        (
-            &*format!("import {}", folder.path("no.models")),
-            "no.models: is no file of models",
-        ),
+        (&*format!("import {}", folder.path("no.models")), "no.models: is no file of models"),
         ("prune", "--older-than"),
     ] {
         let told = models(&folder, "store", line).failure(2);
@@ -291,9 +231,7 @@ fn wrong_names_and_files_of_models_are_told() {
         (folder.path("no.models"), "no.models: is not a folder"),
     ] {
         let mut command = Command::new(&mpi.isochron);
-        command
-            .args(["models", "list"])
-            .env("ISOCHRON_STORE", store);
+        command.args(["models", "list"]).env("ISOCHRON_STORE", store);
         let told = run(command, HANGS).failure(2);
         assert!(told.contains(part), "{told}");
     }

@@ -16,10 +16,7 @@ fn other_conditions_cost_one_measurement() {
     assert_eq!(list_known(&report), [KnownFrom::StoreAndProbe; 3]);
     assert_eq!(count_looks(&report), 1);
     assert_eq!(count_notices(&report, "other governor"), 3);
-    assert_eq!(
-        list_known(&multiply(&mpi, &folder, "")),
-        [KnownFrom::Store; 3]
-    );
+    assert_eq!(list_known(&multiply(&mpi, &folder, "")), [KnownFrom::Store; 3]);
 }
 
 #[test]

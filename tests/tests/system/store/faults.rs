@@ -34,10 +34,7 @@ fn a_job_that_is_killed_at_any_stage_of_its_write_loses_nothing() {
         let segments = 1 + usize::from(stage == "named");
         let told = models(&folder, "store", "verify").success();
         let words = format!("{segments} segment");
-        assert!(
-            told.contains(&words) && told.contains("0 broken"),
-            "{stage} {told}"
-        );
+        assert!(told.contains(&words) && told.contains("0 broken"), "{stage} {told}");
     }
     let report = read_report(multiply_alone(&folder, None));
     assert_eq!(list_known(&report), [KnownFrom::Store; 2]);
@@ -72,10 +69,7 @@ fn multiply_on_file_system(folder: &Folder, change: &str) -> Option<(Report, Vec
     }
     use_store(&mut command, &mounted);
     let outcome = run(command, HANGS);
-    let names = outcome
-        .stderr
-        .lines()
-        .filter_map(|line| line.strip_prefix("there is "));
+    let names = outcome.stderr.lines().filter_map(|line| line.strip_prefix("there is "));
     let names = names.map(str::to_owned).collect();
     Some((read_report(outcome), names))
 }
@@ -89,11 +83,7 @@ fn a_job_whose_store_takes_nothing_more_uses_it_and_says_so() {
     let read_only = "echo '{' > $D/v4/x.segment && mount -o remount,ro $D";
     for (change, told, files) in [
         (fill, &["its file system has 0 free"][..], 1),
-        (
-            read_only,
-            &["Read-only file system", "x.segment is not read"],
-            2,
-        ),
+        (read_only, &["Read-only file system", "x.segment is not read"], 2),
     ] {
         let Some((report, names)) = multiply_on_file_system(&folder, change) else {
             return;
@@ -122,10 +112,7 @@ fn a_broken_store_is_told_and_ends_no_run() {
         assert_eq!(list_known(&report), [KnownFrom::Store; 3]);
         let notices = list_notices(&report);
         for part in ["cut.segment is set aside", "newer.segment is not read"] {
-            assert!(
-                notices.iter().any(|notice| notice.contains(part)),
-                "{notices:?}"
-            );
+            assert!(notices.iter().any(|notice| notice.contains(part)), "{notices:?}");
         }
         // A file where the folder should be.
         let folder = make_folder();
@@ -133,10 +120,7 @@ fn a_broken_store_is_told_and_ends_no_run() {
         let report = multiply(&mpi, &folder, "");
         let notices = list_notices(&report);
         for part in ["are not read", "models are not kept"] {
-            assert!(
-                notices.iter().any(|notice| notice.contains(part)),
-                "{notices:?}"
-            );
+            assert!(notices.iter().any(|notice| notice.contains(part)), "{notices:?}");
         }
     }
 }
@@ -160,9 +144,7 @@ fn eight_jobs_at_once_lose_nothing_though_one_is_killed_while_it_writes() {
         assert!(told.contains("8 segments whole, 0 broken"), "{told}");
         assert_eq!(segments(&folder).len(), 8);
         let runs = read_runs(&folder);
-        let of_devices = runs
-            .iter()
-            .filter(|run| matches!(run.key.identity, Identity::Device(_)));
+        let of_devices = runs.iter().filter(|run| matches!(run.key.identity, Identity::Device(_)));
         assert_eq!(of_devices.count(), 24);
         let report = multiply(&mpi, &folder, "");
         assert_eq!(list_known(&report), [KnownFrom::Store; 3]);

@@ -6,16 +6,10 @@ use super::*;
 fn write_models(folder: &Folder) {
     fs::create_dir(folder.path("models")).expect("a new folder");
     let header = "# block: 8\n# element: f64\n# kernel: gemm";
-    for (name, factor) in [
-        ("rank0-a-together", 1.0),
-        ("rank0-b-alone", 3.0),
-        ("rank1-gemm", 3.0),
-    ] {
+    for (name, factor) in [("rank0-a-together", 1.0), ("rank0-b-alone", 3.0), ("rank1-gemm", 3.0)] {
         let points = [(1, 0.001), (64, 0.064)].map(|(d, t_s)| format!("{d} {}", factor * t_s));
-        folder.write(
-            &format!("models/{name}.points"),
-            &format!("{header}\n{}\n", points.join("\n")),
-        );
+        folder
+            .write(&format!("models/{name}.points"), &format!("{header}\n{}\n", points.join("\n")));
     }
 }
 
@@ -25,12 +19,7 @@ fn models_given_by_hand_replace_measuring() {
         let folder = make_folder();
         write_models(&folder);
         let given = format!("--store none --models {}", folder.path("models"));
-        for strategy in [
-            "adaptive",
-            "fpm",
-            "fpm --fit akima --partitioner npa",
-            "single-cpm",
-        ] {
+        for strategy in ["adaptive", "fpm", "fpm --fit akima --partitioner npa", "single-cpm"] {
             let report = multiply(&mpi, &folder, &format!("{given} --strategy {strategy}"));
             assert_eq!(list_known(&report), [KnownFrom::Models; 3], "{strategy}");
             assert_eq!(count_measurements(&report), 0, "{strategy}");
@@ -75,25 +64,13 @@ fn models_that_cannot_be_used_are_named_on_all_ranks() {
         let models = folder.path("models");
         for (options, part) in [
             ("--models /not/there", "/not/there"),
-            (
-                "--models Cargo.toml",
-                "Cargo.toml: is not a folder: full models",
-            ),
-            (
-                &format!("--models {models} --strategy homogeneous"),
-                "not of homogeneous",
-            ),
-            (
-                &format!("--models {models} --type f32"),
-                "rank0-a-together.points",
-            ),
+            ("--models Cargo.toml", "Cargo.toml: is not a folder: full models"),
+            (&format!("--models {models} --strategy homogeneous"), "not of homogeneous"),
+            (&format!("--models {models} --type f32"), "rank0-a-together.points"),
         ] {
             check_refusal(&mpi, &folder, options, part);
         }
-        folder.write(
-            "models/rank1-gemm.points",
-            "# block: 8\n# kernel: jacobi\n1 1\n",
-        );
+        folder.write("models/rank1-gemm.points", "# block: 8\n# kernel: jacobi\n1 1\n");
         let given = format!("--models {models}");
         check_refusal(&mpi, &folder, &given, "kernel jacobi");
         folder.write("models/rank1-gemm.points", "# block: 8\nx\n");

@@ -31,10 +31,7 @@ fn run_on_two_hosts(
     fs::create_dir_all(format!("{store}/v4")).expect("a folder");
     command.env("D", &store).env("CHANGE", change);
     let outcome = run(command, HANGS);
-    let segments = outcome
-        .stderr
-        .lines()
-        .filter_map(|line| line.strip_prefix("other has "));
+    let segments = outcome.stderr.lines().filter_map(|line| line.strip_prefix("other has "));
     let segments = segments.map(str::to_owned).collect();
     Some((outcome, segments))
 }
@@ -56,10 +53,7 @@ fn multiply_on_two_hosts(
 
 /// Returns the words of a multiplication on the nodes of a platform file.
 fn list_words(platform: &str) -> Vec<&str> {
-    ["mxm", "--platform", platform]
-        .into_iter()
-        .chain(BRIEF.split(' '))
-        .collect()
+    ["mxm", "--platform", platform].into_iter().chain(BRIEF.split(' ')).collect()
 }
 
 fn list_hosts(report: &Report) -> Vec<&str> {
@@ -138,10 +132,7 @@ fn devices_of_hosts_of_one_name_are_checked_before_their_times_are_used() {
     let device = "name = \"a\"\ncores = 1\npoints = \"fast.points\"\n";
     let node = format!("[[node]]\n[[node.device]]\n{device}");
     let platform = folder.write("twins.toml", &format!("schema = 1\n{node}{node}"));
-    for (known, looks) in [
-        (KnownFrom::Fresh, None),
-        (KnownFrom::StoreAndProbe, Some(1)),
-    ] {
+    for (known, looks) in [(KnownFrom::Fresh, None), (KnownFrom::StoreAndProbe, Some(1))] {
         let words = list_words(&platform);
         let Some((outcome, copies)) = run_on_two_hosts(&mpi, &folder, CLONE, &words) else {
             return;
@@ -154,19 +145,13 @@ fn devices_of_hosts_of_one_name_are_checked_before_their_times_are_used() {
         assert!(names.0.is_some() && names.0 == names.1, "{one} {other}");
         assert_eq!(list_known(&report), [known; 2]);
         assert!(looks.is_none_or(|looks| count_looks(&report) == looks));
-        let doubts = count_notices(
-            &report,
-            "another host has an equal device and the same name",
-        );
+        let doubts = count_notices(&report, "another host has an equal device and the same name");
         assert_eq!(doubts, if known == KnownFrom::Fresh { 0 } else { 2 });
         let of_head = list_checksums(&folder);
         let both = copies.iter().filter(|copy| of_head.contains(copy));
         assert_eq!(both.count(), 1, "{copies:?} {of_head:?}");
         let units = list_units(&report);
-        assert!(
-            units[0] < 2.0 * units[1] && units[1] < 2.0 * units[0],
-            "{units:?}"
-        );
+        assert!(units[0] < 2.0 * units[1] && units[1] < 2.0 * units[0], "{units:?}");
         // As if both devices had been half as fast.
         change_runs(&folder, |run| scale_times(run, 2.0));
     }

@@ -42,9 +42,7 @@ fn check_known(found: &Value, known: &str) {
 fn check_notices(found: &Value) {
     let notices = found["notices"].as_array().expect("notices").iter();
     let notices: Vec<&str> = notices.filter_map(Value::as_str).collect();
-    let told = notices
-        .iter()
-        .filter(|notice| notice.ends_with("are checked: other host"));
+    let told = notices.iter().filter(|notice| notice.ends_with("are checked: other host"));
     assert_eq!(told.count(), 2, "{notices:?}");
 }
 
@@ -73,11 +71,7 @@ fn rows_that_another_host_has_timed_cost_the_measurement_of_one_size() {
             check_known(&found, "store+probe");
             check_notices(&found);
             assert!(found["measured_with"].is_string(), "{found}");
-            assert_eq!(
-                list_sizes_elsewhere(&folder),
-                [[48]; 2],
-                "one of 16, 32, 48 and 64"
-            );
+            assert_eq!(list_sizes_elsewhere(&folder), [[48]; 2], "one of 16, 32, 48 and 64");
         }
     }
 }

@@ -91,9 +91,7 @@ fn without_a_store_equal_ranks_take_the_library_that_the_first_measured() {
     for mpi in libraries() {
         let words = ["mxm", "--size", "64", "--store", "none", "--json"];
         let mut command = mpi.command(2, &mpi.isochron, &words);
-        command
-            .env("ISOCHRON_BLAS", "auto")
-            .env("ISOCHRON_LOG", "isochron=debug");
+        command.env("ISOCHRON_BLAS", "auto").env("ISOCHRON_LOG", "isochron=debug");
         let outcome = run(command, HANGS);
         let trials = [0, 1].map(|rank| {
             let start = format!("rank {rank} ");

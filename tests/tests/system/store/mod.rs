@@ -36,11 +36,7 @@ fn make_folder() -> Folder {
 }
 
 fn command(mpi: &Mpi, folder: &Folder, options: &str) -> Command {
-    let mut words = vec![
-        "mxm".to_owned(),
-        "--platform".to_owned(),
-        folder.path("slow.toml"),
-    ];
+    let mut words = vec!["mxm".to_owned(), "--platform".to_owned(), folder.path("slow.toml")];
     words.extend(options.split_whitespace().map(str::to_owned));
     let mut command = mpi.command(2, &mpi.isochron, &words);
     use_store(&mut command, &folder.path("store"));
@@ -50,9 +46,7 @@ fn command(mpi: &Mpi, folder: &Folder, options: &str) -> Command {
 /// Lets a command use the store at this path, with one BLAS: which library is the fastest may differ from run to
 /// run, and with it the identity of the devices.
 fn use_store(command: &mut Command, path: &str) {
-    command
-        .env("ISOCHRON_STORE", path)
-        .env("ISOCHRON_BLAS", "embedded");
+    command.env("ISOCHRON_STORE", path).env("ISOCHRON_BLAS", "embedded");
 }
 
 /// Multiplies in the usual size with more options.
@@ -81,22 +75,14 @@ fn list_known(report: &Report) -> Vec<KnownFrom> {
 }
 
 fn list_units(report: &Report) -> Vec<f64> {
-    report
-        .nodes
-        .iter()
-        .flat_map(|node| &node.devices)
-        .map(|device| device.units)
-        .collect()
+    report.nodes.iter().flat_map(|node| &node.devices).map(|device| device.units).collect()
 }
 
 /// Checks that the first device has more than twice the units of each of the others, which are three times as slow.
 fn check_division(report: &Report) {
     let units = list_units(report);
     let others = units[1..].iter();
-    assert!(
-        others.copied().all(|other| units[0] > 2.0 * other),
-        "{units:?}"
-    );
+    assert!(others.copied().all(|other| units[0] > 2.0 * other), "{units:?}");
 }
 
 fn count_looks(report: &Report) -> u32 {
@@ -131,37 +117,24 @@ fn change_runs(folder: &Folder, change: impl FnMut(&mut StoredRun)) {
     let mut runs = read_runs(folder);
     fs::remove_dir_all(folder.path("store")).expect("removable");
     runs.iter_mut().for_each(change);
-    StoreFolder::new(folder.path("store").into(), true)
-        .write("changed", &runs)
-        .expect("written");
+    StoreFolder::new(folder.path("store").into(), true).write("changed", &runs).expect("written");
 }
 
 /// Multiplies all times of a run.
 fn scale_times(run: &mut StoredRun, factor: f64) {
-    for time_s in run
-        .samples
-        .iter_mut()
-        .flat_map(|sample| &mut sample.seconds)
-    {
+    for time_s in run.samples.iter_mut().flat_map(|sample| &mut sample.seconds) {
         *time_s *= factor;
     }
 }
 
 /// Returns the number of notices that have this part.
 fn count_notices(report: &Report, part: &str) -> usize {
-    list_notices(report)
-        .into_iter()
-        .filter(|notice| notice.contains(part))
-        .count()
+    list_notices(report).into_iter().filter(|notice| notice.contains(part)).count()
 }
 
 /// Returns the number of times that a node was measured, over all nodes.
 fn count_measurements(report: &Report) -> u64 {
-    report
-        .nodes
-        .iter()
-        .map(|node| node.measured.measurements)
-        .sum()
+    report.nodes.iter().map(|node| node.measured.measurements).sum()
 }
 
 fn models(folder: &Folder, store: &str, line: &str) -> Outcome {

@@ -14,11 +14,7 @@ fn a_second_run_starts_where_the_first_one_ended() {
         assert_eq!(list_known(&second), [KnownFrom::Store; 3]);
         assert_eq!(count_looks(&second), 0, "nothing is looked at");
         check_division(&second);
-        assert!(
-            list_notices(&second)
-                .iter()
-                .all(|notice| !notice.contains("model"))
-        );
+        assert!(list_notices(&second).iter().all(|notice| !notice.contains("model")));
     }
 }
 
@@ -30,10 +26,7 @@ fn warm_runs_divide_alike() {
         let [one, other] = [(); 2].map(|()| list_units(&multiply(&mpi, &folder, "")));
         let all: f64 = one.iter().sum();
         let mut devices = one.iter().zip(&other);
-        assert!(
-            devices.all(|(one, other)| (one - other).abs() <= 0.02 * all),
-            "{one:?} {other:?}"
-        );
+        assert!(devices.all(|(one, other)| (one - other).abs() <= 0.02 * all), "{one:?} {other:?}");
     }
 }
 
@@ -79,10 +72,7 @@ fn what_was_looked_at_is_kept() {
     for run in read_runs(&folder) {
         if matches!(run.key.identity, Identity::Device(_)) {
             let largest = run.samples.iter().map(|sample| sample.units).max();
-            let small = run
-                .samples
-                .iter()
-                .filter(|sample| Some(2 * sample.units) < largest);
+            let small = run.samples.iter().filter(|sample| Some(2 * sample.units) < largest);
             assert!(small.count() > 0, "{:?}", run.samples);
         }
     }
@@ -99,11 +89,7 @@ fn the_store_is_read_and_written_as_asked() {
         ("--store read", KnownFrom::Store, 1),
         ("--store none", KnownFrom::Fresh, 1),
     ] {
-        assert_eq!(
-            list_known(&multiply(&mpi, &folder, options)),
-            [known; 3],
-            "{options}"
-        );
+        assert_eq!(list_known(&multiply(&mpi, &folder, options)), [known; 3], "{options}");
         assert_eq!(segments(&folder).len(), stored, "{options}");
     }
 }

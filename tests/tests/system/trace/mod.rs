@@ -202,9 +202,8 @@ fn a_timeline_shows_looks_and_changes_of_the_division() {
             assert!(names.contains(&"waiting for the other ranks"), "{names:?}");
         }
         let changes = names.concat();
-        let changes = changes
-            .iter()
-            .filter(|name| ["moving C", "changing columns"].contains(*name));
+        let changes =
+            changes.iter().filter(|name| ["moving C", "changing columns"].contains(*name));
         assert!(changes.count() > 0, "{names:?}");
         for (rank, devices) in [(0, &["a", "b"][..]), (1, &["c"])] {
             let mut steps = BTreeSet::new();
@@ -264,9 +263,7 @@ fn clocks_of_several_hosts_are_compared() {
     let path = folder.path("t.pftrace");
     let [mpi, _] = libraries();
     let launcher = crate::cluster::launcher(&mpi, isochron_cluster::MpiFamily::OpenMpi);
-    let mut command = cluster
-        .mpirun_command(&launcher, &[1, 2])
-        .expect("ranks for each host");
+    let mut command = cluster.mpirun_command(&launcher, &[1, 2]).expect("ranks for each host");
     let line = "mxm --size 256 --block 32 --panel 32 --split c --strategy homogeneous --store none";
     command.arg(&mpi.isochron).args(line.split(' '));
     command.args(["--trace", &path]);
@@ -284,10 +281,7 @@ fn clocks_of_several_hosts_are_compared() {
         })
     });
     assert!(errors_ns[0] == 0.0 && errors_ns[1] > 0.0, "{errors_ns:?}");
-    assert_eq!(
-        errors_ns[1], errors_ns[2],
-        "ranks of a host share its clock"
-    );
+    assert_eq!(errors_ns[1], errors_ns[2], "ranks of a host share its clock");
     // The emulated hosts read one clock, so panels that arrive have been sent before, within what the comparison may be off.
     let times_of = |rank: usize, key: &str| -> BTreeMap<u64, f64> {
         let lanes = ["messages", "messages 2", "messages 3", "messages 4"];
@@ -312,19 +306,14 @@ fn traces_that_cannot_be_written_are_refused_before_the_work() {
     let [mpi, _] = libraries();
     for (words, reason) in [
         (["mxm", "--size", "64", "--trace", &inside], "is a folder"),
-        (
-            ["mxm", "--size", "64", "--trace", &missing],
-            "there is no folder",
-        ),
+        (["mxm", "--size", "64", "--trace", &missing], "there is no folder"),
     ] {
         let stderr = run(mpi.command(2, &mpi.isochron, &words), SOON).failure(2);
         assert_eq!(stderr.matches(reason).count(), 1, "{stderr}");
     }
-    for app in [
-        "jacobi --size 64",
-        "fft2d --size 64 --strategy even",
-        "dgemv --size 64 --strategy even",
-    ] {
+    for app in
+        ["jacobi --size 64", "fft2d --size 64 --strategy even", "dgemv --size 64 --strategy even"]
+    {
         let words = ["app"].into_iter().chain(app.split(' '));
         let words: Vec<&str> = words.chain(["--trace", &missing]).collect();
         let stderr = run(mpi.command(2, &mpi.isochron, &words), SOON).failure(2);
@@ -332,8 +321,5 @@ fn traces_that_cannot_be_written_are_refused_before_the_work() {
     }
     let words = ["mxm", "--size", "64", "--plan", "--trace", "t.pftrace"];
     let stderr = run(mpi.command(1, &mpi.isochron, &words), SOON).failure(2);
-    assert!(
-        stderr.contains("'--plan' cannot be used with '--trace"),
-        "{stderr}"
-    );
+    assert!(stderr.contains("'--plan' cannot be used with '--trace"), "{stderr}");
 }

@@ -37,10 +37,7 @@ pub(super) struct Mistake {
 
 impl Mistake {
     fn new(span: Range<usize>, reason: impl Into<String>) -> Self {
-        Self {
-            at: span.start,
-            reason: reason.into(),
-        }
+        Self { at: span.start, reason: reason.into() }
     }
 }
 
@@ -65,10 +62,8 @@ impl Campaign {
             points: &points,
         };
         let values = check_values(&raw, &space)?;
-        let contenders = raw
-            .contender
-            .iter()
-            .map(|contender| check_contender(contender, &space, &values));
+        let contenders =
+            raw.contender.iter().map(|contender| check_contender(contender, &space, &values));
         let contenders: Vec<Contender> = contenders.collect::<Result<_, _>>()?;
         check_names(&raw)?;
         check_use(&raw, &contenders)?;
@@ -81,24 +76,15 @@ impl Campaign {
                 |contender: &Contender| contender.value_names().contains(&name.get_ref().as_str());
             !contenders.iter().any(names)
         }) {
-            let reason = format!(
-                "no contender has all results of `{}`: {}",
-                name.get_ref(),
-                value.source()
-            );
+            let reason =
+                format!("no contender has all results of `{}`: {}", name.get_ref(), value.source());
             return Err(Mistake::new(name.span(), reason));
         }
-        let goals = raw
-            .goal
-            .iter()
-            .map(|goal| check_goal(goal, &contenders, &space));
+        let goals = raw.goal.iter().map(|goal| check_goal(goal, &contenders, &space));
         Ok(Self {
             goals: goals.collect::<Result<_, _>>()?,
             repeat: check_repeat(raw.repeat.as_ref())?,
-            values: values
-                .iter()
-                .map(|(name, _)| name.get_ref().clone())
-                .collect(),
+            values: values.iter().map(|(name, _)| name.get_ref().clone()).collect(),
             name: raw.name.into_inner(),
             about: raw.about,
             seed: raw.seed,
@@ -142,14 +128,8 @@ impl Space<'_> {
 /// Refuses points without a contender, points at which a contender has no tuned values, and commands that cannot be split.
 fn check_places(raw: &RawFile, contenders: &[Contender], space: &Space<'_>) -> Result<(), Mistake> {
     for (number, point) in space.points.iter().enumerate() {
-        if !contenders
-            .iter()
-            .any(|contender| contender.points.contains(&number))
-        {
-            let reason = format!(
-                "no contender runs at {}",
-                describe_parameters(&point.parameters)
-            );
+        if !contenders.iter().any(|contender| contender.points.contains(&number)) {
+            let reason = format!("no contender runs at {}", describe_parameters(&point.parameters));
             return Err(Mistake::new(raw.name.span(), reason));
         }
         for (contender, raw) in contenders.iter().zip(&raw.contender) {
@@ -210,10 +190,7 @@ fn choose_values(
         let names = expression.names();
         if !results.contains(&name) && names.iter().all(|name| known.contains(name.as_str())) {
             known.insert(name);
-            chosen.push(ComputedValue {
-                name: name.to_owned(),
-                expression: expression.clone(),
-            });
+            chosen.push(ComputedValue { name: name.to_owned(), expression: expression.clone() });
         }
     }
     chosen
@@ -274,9 +251,7 @@ fn read_numbers(text: &str, raw: &RawFile) -> Result<BTreeMap<u64, String>, Mist
         let floats = written.into_iter().flatten();
         for new in floats.filter_map(|it| Some(it.get_ref().as_float()?.as_str())) {
             let number = new.parse().unwrap_or(f64::NAN);
-            let old = numbers
-                .entry(number.to_bits())
-                .or_insert_with(|| new.to_owned());
+            let old = numbers.entry(number.to_bits()).or_insert_with(|| new.to_owned());
             if old != new {
                 let reason =
                     format!("`{old}` and `{new}` are one number: write both alike, or as texts");
@@ -317,17 +292,10 @@ fn list_points(raw: &RawFile) -> Result<Vec<Point>, Mistake> {
     // In the order of the file.
     let mut lists: Vec<_> = raw.sweep.iter().collect();
     lists.sort_by_key(|(name, _)| name.span().start);
-    let swept = combine_all(
-        lists
-            .iter()
-            .map(|(name, values)| (name.get_ref(), values.get_ref())),
-    );
+    let swept = combine_all(lists.iter().map(|(name, values)| (name.get_ref(), values.get_ref())));
     let first = lists.first().map_or(0..0, |(name, _)| name.span());
     let mut points = swept.ok_or_else(|| {
-        Mistake::new(
-            first.clone(),
-            format!("[sweep] makes more than {MOST} points"),
-        )
+        Mistake::new(first.clone(), format!("[sweep] makes more than {MOST} points"))
     })?;
     for zip in &raw.zip {
         points = join_zip(points, zip)?;
@@ -340,10 +308,7 @@ fn list_points(raw: &RawFile) -> Result<Vec<Point>, Mistake> {
     match points.iter().find(|point| !seen.insert(point.id.clone())) {
         Some(twice) => Err(Mistake::new(
             first,
-            format!(
-                "the point {} is there twice",
-                describe_parameters(&twice.parameters)
-            ),
+            format!("the point {} is there twice", describe_parameters(&twice.parameters)),
         )),
         None => Ok(points),
     }
@@ -424,10 +389,7 @@ fn set_nodes(
 fn read_expression(source: &str, parameters: &BTreeSet<&str>) -> Result<Expression, String> {
     let expression = Expression::parse(source)?;
     let names = expression.names();
-    match names
-        .iter()
-        .find(|name| !parameters.contains(name.as_str()))
-    {
+    match names.iter().find(|name| !parameters.contains(name.as_str())) {
         Some(unknown) => {
             let suggestion = suggest(unknown, parameters.iter().copied());
             Err(format!("unknown parameter `{unknown}`{suggestion}"))
@@ -462,9 +424,7 @@ fn check_use(raw: &RawFile, contenders: &[Contender]) -> Result<(), Mistake> {
     let mut used: BTreeSet<String> = in_commands.map(str::to_owned).collect();
     for contender in contenders {
         let computed = contender.computed.iter().map(|value| &value.expression);
-        let expressions = computed
-            .chain(&contender.tune_when)
-            .chain([&contender.value]);
+        let expressions = computed.chain(&contender.tune_when).chain([&contender.value]);
         used.extend(expressions.flat_map(Expression::names));
     }
     // The syntax of the number of nodes is known to be right.
@@ -472,11 +432,7 @@ fn check_use(raw: &RawFile, contenders: &[Contender]) -> Result<(), Mistake> {
     let nodes = nodes.filter_map(|it| Expression::parse(&it.get_ref().to_string()).ok());
     used.extend(nodes.flat_map(|nodes| nodes.names()));
     let zipped = raw.zip.iter().flat_map(|zip| zip.get_ref().keys());
-    if let Some(unused) = raw
-        .sweep
-        .keys()
-        .chain(zipped)
-        .find(|name| !used.contains(name.get_ref()))
+    if let Some(unused) = raw.sweep.keys().chain(zipped).find(|name| !used.contains(name.get_ref()))
     {
         let reason = format!(
             "no contender uses the parameter `{0}`: put `{{{0}}}` into a command",
@@ -486,16 +442,9 @@ fn check_use(raw: &RawFile, contenders: &[Contender]) -> Result<(), Mistake> {
     }
     for (raw, contender) in raw.contender.iter().zip(contenders) {
         let used = contender.used_names();
-        if let Some(unused) = raw
-            .tune
-            .keys()
-            .find(|name| !used.contains(name.get_ref().as_str()))
-        {
-            let reason = format!(
-                "the command of `{}` has no `{{{}}}`",
-                contender.name,
-                unused.get_ref()
-            );
+        if let Some(unused) = raw.tune.keys().find(|name| !used.contains(name.get_ref().as_str())) {
+            let reason =
+                format!("the command of `{}` has no `{{{}}}`", contender.name, unused.get_ref());
             return Err(Mistake::new(unused.span(), reason));
         }
     }
@@ -505,11 +454,7 @@ fn check_use(raw: &RawFile, contenders: &[Contender]) -> Result<(), Mistake> {
 impl Contender {
     /// Returns the names in its command, launcher and variables.
     fn used_names(&self) -> BTreeSet<&str> {
-        let templates = self
-            .launch
-            .iter()
-            .chain([&self.command])
-            .chain(self.env.values());
+        let templates = self.launch.iter().chain([&self.command]).chain(self.env.values());
         templates.flat_map(Template::names).collect()
     }
 }
@@ -522,11 +467,7 @@ fn check_contender(
     let parameters = &space.names;
     check_lists(&raw.tune)?;
     let tuned = raw.tune.keys().map(|name| name.get_ref().as_str());
-    if let Some(twice) = raw
-        .tune
-        .keys()
-        .find(|name| parameters.contains(name.get_ref().as_str()))
-    {
+    if let Some(twice) = raw.tune.keys().find(|name| parameters.contains(name.get_ref().as_str())) {
         let reason = format!("`{}` is a parameter already", twice.get_ref());
         return Err(Mistake::new(twice.span(), reason));
     }
@@ -541,14 +482,12 @@ fn check_contender(
         None => ResultRule::Nothing,
     };
     let points = space.find_points(raw.when.as_ref())?;
-    let trials = raw.tune.values().fold(points.len(), |trials, values| {
-        trials.saturating_mul(values.get_ref().len())
-    });
+    let trials = raw
+        .tune
+        .values()
+        .fold(points.len(), |trials, values| trials.saturating_mul(values.get_ref().len()));
     if let (Some((name, _)), true) = (raw.tune.first_key_value(), trials > MOST) {
-        let reason = format!(
-            "at {} points `tune` makes more than {MOST} trials",
-            points.len()
-        );
+        let reason = format!("at {} points `tune` makes more than {MOST} trials", points.len());
         return Err(Mistake::new(name.span(), reason));
     }
     let computed = choose_values(values, &result, space);
@@ -560,10 +499,8 @@ fn check_contender(
         .env
         .iter()
         .map(|(name, text)| Ok((name.get_ref().clone(), read_template(text, &in_commands)?)));
-    let tune = raw
-        .tune
-        .iter()
-        .map(|(name, values)| (name.get_ref().clone(), values.get_ref().clone()));
+    let tune =
+        raw.tune.iter().map(|(name, values)| (name.get_ref().clone(), values.get_ref().clone()));
     Ok(Contender {
         name: raw.name.get_ref().clone(),
         command: read_template(&raw.command, &in_commands)?,
@@ -591,11 +528,7 @@ fn check_contender(
 fn read_template(text: &Spanned<String>, known: &BTreeSet<&str>) -> Result<Template, Mistake> {
     let at = |reason: String| Mistake::new(text.span(), reason);
     let template = Template::parse(text.get_ref()).map_err(at)?;
-    if let Some(unknown) = template
-        .names()
-        .into_iter()
-        .find(|name| !known.contains(name))
-    {
+    if let Some(unknown) = template.names().into_iter().find(|name| !known.contains(name)) {
         let suggestion = suggest(unknown, known.iter().copied());
         return Err(at(format!("unknown parameter `{{{unknown}}}`{suggestion}")));
     }
@@ -610,21 +543,15 @@ fn check_limit(limit: Option<&Spanned<f64>>) -> Result<f64, Mistake> {
     if limit_s.is_finite() && limit_s > 0.0 {
         Ok(limit_s)
     } else {
-        Err(Mistake::new(
-            limit.span(),
-            "`limit_s` is a number of seconds above 0",
-        ))
+        Err(Mistake::new(limit.span(), "`limit_s` is a number of seconds above 0"))
     }
 }
 
 fn check_keep(keep: Option<&Spanned<bool>>, result: &ResultRule) -> Result<bool, Mistake> {
     match keep {
-        Some(keep) if *keep.get_ref() && !matches!(result, ResultRule::Json(_)) => {
-            Err(Mistake::new(
-                keep.span(),
-                "`keep` keeps a JSON document, and `result` has no `json`",
-            ))
-        }
+        Some(keep) if *keep.get_ref() && !matches!(result, ResultRule::Json(_)) => Err(
+            Mistake::new(keep.span(), "`keep` keeps a JSON document, and `result` has no `json`"),
+        ),
         keep => Ok(keep.is_some_and(|keep| *keep.get_ref())),
     }
 }
@@ -637,12 +564,7 @@ fn check_value(
     parameters: &BTreeSet<&str>,
 ) -> Result<(Expression, Better), Mistake> {
     let computed = computed.iter().map(|value| value.name.as_str());
-    let names: Vec<&str> = result
-        .names()
-        .into_iter()
-        .chain([TOOK])
-        .chain(computed)
-        .collect();
+    let names: Vec<&str> = result.names().into_iter().chain([TOOK]).chain(computed).collect();
     let first = names.first().copied().unwrap_or(TOOK);
     let at = |reason: String| Mistake::new(raw.value_span(), reason);
     let value = raw.value.as_ref().map_or(first, |value| value.get_ref());
@@ -652,10 +574,7 @@ fn check_value(
         .iter()
         .find(|name| !names.contains(&name.as_str()) && !parameters.contains(name.as_str()))
     {
-        return Err(at(format!(
-            "unknown result `{unknown}`{}",
-            suggest(unknown, names)
-        )));
+        return Err(at(format!("unknown result `{unknown}`{}", suggest(unknown, names))));
     }
     Ok((value, raw.better.unwrap_or(Better::Less)))
 }
@@ -735,22 +654,12 @@ fn check_goal(
     contenders: &[Contender],
     space: &Space<'_>,
 ) -> Result<Goal, Mistake> {
-    let RawGoal {
-        name,
-        when,
-        ratio,
-        value,
-        at_least,
-        at_most,
-    } = goal.get_ref();
+    let RawGoal { name, when, ratio, value, at_least, at_most } = goal.get_ref();
     let (above, below) = match (ratio, value) {
         (Some([above, below]), None) => (above, Some(below)),
         (None, Some(value)) => (value, None),
         _ => {
-            return Err(Mistake::new(
-                goal.span(),
-                "a goal has either `ratio` or `value`",
-            ));
+            return Err(Mistake::new(goal.span(), "a goal has either `ratio` or `value`"));
         }
     };
     let mut bounds = at_least.iter().chain(at_most).peekable();
@@ -777,9 +686,8 @@ fn read_side(
 ) -> Result<Expression, Mistake> {
     let at = |reason: String| {
         let names = contenders.iter().map(|contender| &contender.name);
-        let unread = names
-            .filter(|name| !is_name(name))
-            .find(|name| text.get_ref().contains(name.as_str()));
+        let unread =
+            names.filter(|name| !is_name(name)).find(|name| text.get_ref().contains(name.as_str()));
         let reason = unread.map_or(reason, |name| {
             format!(
                 "a goal cannot read the contender `{name}`: in its name use letters, digits and `_`"
@@ -794,17 +702,12 @@ fn read_side(
         }
         let (contender, value) = name.split_once('.').unwrap_or((&name, ""));
         let Some(found) = contenders.iter().find(|other| other.name == contender) else {
-            let suggestion = suggest(
-                contender,
-                contenders.iter().map(|other| other.name.as_str()),
-            );
+            let suggestion = suggest(contender, contenders.iter().map(|other| other.name.as_str()));
             return Err(at(format!("unknown contender `{contender}`{suggestion}")));
         };
         if !found.value_names().contains(&value) {
             let suggestion = suggest(value, found.value_names());
-            return Err(at(format!(
-                "`{contender}` has no result `{value}`{suggestion}"
-            )));
+            return Err(at(format!("`{contender}` has no result `{value}`{suggestion}")));
         }
     }
     Ok(expression)
@@ -815,18 +718,9 @@ fn check_repeat(raw: Option<&Spanned<Repeat>>) -> Result<Repeat, Mistake> {
         return Ok(Repeat::default());
     };
     let repeat = *raw.get_ref();
-    let only_exact = Repeat {
-        exact: true,
-        ..Repeat::default()
-    };
+    let only_exact = Repeat { exact: true, ..Repeat::default() };
     let reason = if repeat == only_exact {
-        return Ok(Repeat {
-            min: 1,
-            max: 1,
-            confidence: 1.0,
-            again: 0,
-            ..repeat
-        });
+        return Ok(Repeat { min: 1, max: 1, confidence: 1.0, again: 0, ..repeat });
     } else if repeat.exact {
         "`exact` values have one round: leave out the other keys"
     } else if repeat.min == 0 || repeat.min > repeat.max {

@@ -42,36 +42,16 @@ at_least = 1.0
 
 /// Changes of the file: what is there, what takes its place, the line of the mistake, and a part of the message.
 const MISTAKES: &[(&str, &str, usize, &str)] = &[
-    (
-        "min = 4",
-        "mim = 4",
-        29,
-        "unknown key `mim`: did you mean `min`?",
-    ),
-    (
-        "value = \"wall_s\"",
-        "valeu = \"wall_s\"",
-        25,
-        "did you mean `value`?",
-    ),
-    (
-        "{size} --pace",
-        "{sise} --pace",
-        15,
-        "unknown parameter `{sise}`: did you mean `size`?",
-    ),
+    ("min = 4", "mim = 4", 29, "unknown key `mim`: did you mean `min`?"),
+    ("value = \"wall_s\"", "valeu = \"wall_s\"", 25, "did you mean `value`?"),
+    ("{size} --pace", "{sise} --pace", 15, "unknown parameter `{sise}`: did you mean `size`?"),
     (
         "size = [4096, 8192]",
         "size = [4096, 8192]\nfolder = [1]",
         7,
         "`folder` is a column of the reports already, or the folder",
     ),
-    (
-        "ranks == 2\"",
-        "rank == 2\"",
-        3,
-        "unknown parameter `rank`: did you mean `ranks`?",
-    ),
+    ("ranks == 2\"", "rank == 2\"", 3, "unknown parameter `rank`: did you mean `ranks`?"),
     ("ranks == 2\"", "ranks == 3\"", 3, "excludes no point"),
     ("ranks == 2\"", "ranks == 2 or true\"", 3, "leaves no point"),
     ("8192 and", "8192 &&", 3, "write `and`"),
@@ -81,18 +61,8 @@ const MISTAKES: &[(&str, &str, usize, &str)] = &[
         9,
         "no row of this [[zip]] has hosts=1:8",
     ),
-    (
-        "\"1:4\", \"1:2:4:8\"]\n\n[[zip]]",
-        "\"1:4\"]\n\n[[zip]]",
-        9,
-        "no point has hosts=1:2:4:8",
-    ),
-    (
-        "ranks = [2, 4]",
-        "ranks = [2, 4, 6]",
-        9,
-        "`hosts` has 2, `ranks` has 3",
-    ),
+    ("\"1:4\", \"1:2:4:8\"]\n\n[[zip]]", "\"1:4\"]\n\n[[zip]]", 9, "no point has hosts=1:2:4:8"),
+    ("ranks = [2, 4]", "ranks = [2, 4, 6]", 9, "`hosts` has 2, `ranks` has 3"),
     (
         "ranks = [2, 4]\nhosts = [\"1:4\", \"1:2:4:8\"]",
         "ranks = [2]\nhosts = [\"1:4\"]",
@@ -105,30 +75,15 @@ const MISTAKES: &[(&str, &str, usize, &str)] = &[
         7,
         "no contender uses the parameter `spare`",
     ),
-    (
-        "size = [4096, 8192]",
-        "size = []",
-        6,
-        "`size` has no values",
-    ),
-    (
-        "size = [4096, 8192]",
-        "size = [4096, [1]]",
-        6,
-        "expected a number, a string",
-    ),
+    ("size = [4096, 8192]", "size = []", 6, "`size` has no values"),
+    ("size = [4096, 8192]", "size = [4096, [1]]", 6, "expected a number, a string"),
     (
         "grid = [\"1 2\", \"2 1\"]",
         "gird = [\"1 2\"]",
         22,
         "unknown parameter `{grid}`: did you mean `gird`?",
     ),
-    (
-        "tune = { grid",
-        "tune = { grid = [\"1 1\"], size",
-        24,
-        "`size` is a parameter already",
-    ),
+    ("tune = { grid", "tune = { grid = [\"1 1\"], size", 24, "`size` is a parameter already"),
     (
         "\"pdgemm.wall_s\"",
         "\"pdgem.wall_s\"",
@@ -142,57 +97,22 @@ const MISTAKES: &[(&str, &str, usize, &str)] = &[
         "`ours` has no result `balance`: did you mean `balance_s`?",
     ),
     ("at_least = 1.0", "", 33, "`at_least` or `at_most`"),
-    (
-        "value = \"wall_s\"",
-        "value = \"gflops\"",
-        25,
-        "add better = \"more\"",
-    ),
+    ("value = \"wall_s\"", "value = \"gflops\"", 25, "add better = \"more\""),
     ("limit_s = 60", "limit_s = 0", 26, "above 0"),
     ("limit_s = 60", "keep = true", 26, "has no `json`"),
-    (
-        "name = \"pdgemm\"",
-        "name = \"p\\ndgemm\"",
-        21,
-        "`p\\ndgemm` is no name for readers",
-    ),
-    (
-        "ratio = [\"pdgemm.wall_s\"",
-        "ratio = [\"p-dgemm.wall_s\"",
-        34,
-        "unknown contender",
-    ),
-    (
-        "at_least = 1.0",
-        "at_least = nan",
-        33,
-        "`at_most`, which are numbers",
-    ),
+    ("name = \"pdgemm\"", "name = \"p\\ndgemm\"", 21, "`p\\ndgemm` is no name for readers"),
+    ("ratio = [\"pdgemm.wall_s\"", "ratio = [\"p-dgemm.wall_s\"", 34, "unknown contender"),
+    ("at_least = 1.0", "at_least = nan", 33, "`at_most`, which are numbers"),
     (
         "[repeat]",
         "[values]\nmedian = \"2 * wall_s\"\n[repeat]",
         29,
         "`median` is a column of the reports already",
     ),
-    (
-        "name = \"pdgemm\"",
-        "name = \"ours\"",
-        21,
-        "two contenders are called `ours`",
-    ),
+    ("name = \"pdgemm\"", "name = \"ours\"", 21, "two contenders are called `ours`"),
     ("--pace '{hosts}'", "--pace '{hosts}", 15, "open quotation"),
-    (
-        "min = 4",
-        "min = 40",
-        28,
-        "`min` is at least 1 and at most `max`",
-    ),
-    (
-        "min = 4",
-        "min = 4\nexact = true",
-        28,
-        "leave out the other keys",
-    ),
+    ("min = 4", "min = 40", 28, "`min` is at least 1 and at most `max`"),
+    ("min = 4", "min = 4\nexact = true", 28, "leave out the other keys"),
     ("name = \"unlike hosts\"", "", 1, "missing key `name`"),
     (
         "\n[sweep]",
@@ -206,72 +126,32 @@ const MISTAKES: &[(&str, &str, usize, &str)] = &[
         4,
         "`ranks / 4` is 0.5 at hosts=1:4 ranks=2 size=4096: a number of nodes is whole",
     ),
-    (
-        "\n[sweep]",
-        "nodes = 0\n\n[sweep]",
-        4,
-        "`0` is 0 at hosts=1:4",
-    ),
-    (
-        "\n[sweep]",
-        "nodes = \"hosts\"\n\n[sweep]",
-        4,
-        "`hosts` is no number at hosts=1:4",
-    ),
-    (
-        "\n[sweep]",
-        "nodes = [1]\n\n[sweep]",
-        4,
-        "expected a number, a string",
-    ),
-    (
-        "name = \"unlike",
-        "node = 4\nname = \"unlike",
-        2,
-        "did you mean `nodes`?",
-    ),
+    ("\n[sweep]", "nodes = 0\n\n[sweep]", 4, "`0` is 0 at hosts=1:4"),
+    ("\n[sweep]", "nodes = \"hosts\"\n\n[sweep]", 4, "`hosts` is no number at hosts=1:4"),
+    ("\n[sweep]", "nodes = [1]\n\n[sweep]", 4, "expected a number, a string"),
+    ("name = \"unlike", "node = 4\nname = \"unlike", 2, "did you mean `nodes`?"),
     (
         "value = \"wall_s\"",
         "value = \"wall_s\"\nwhen = \"rank == 2\"",
         26,
         "unknown parameter `rank`: did you mean `ranks`?",
     ),
-    (
-        "value = \"wall_s\"",
-        "value = \"wall_s\"\nwhen = \"ranks == 3\"",
-        26,
-        "holds at no point",
-    ),
+    ("value = \"wall_s\"", "value = \"wall_s\"\nwhen = \"ranks == 3\"", 26, "holds at no point"),
     (
         "value = \"wall_s\"",
         "value = \"wall_s\"\ntune_when = \"ranks == 2\"",
         26,
         "no tuned values are left at hosts=1:2:4:8",
     ),
-    (
-        "at_least = 1.0",
-        "at_least = 1.0\nvalue = \"ours.wall_s\"",
-        33,
-        "either `ratio` or `value`",
-    ),
+    ("at_least = 1.0", "at_least = 1.0\nvalue = \"ours.wall_s\"", 33, "either `ratio` or `value`"),
     (
         "[repeat]",
         "[values]\nsped = \"speed / size\"\n[repeat]",
         29,
         "no contender has all results of `sped`",
     ),
-    (
-        "[repeat]",
-        "[values]\nsize = \"2 * wall_s\"\n[repeat]",
-        29,
-        "`size` is no name for a value",
-    ),
-    (
-        "name = \"pdgemm\"",
-        "name = \"hosts\"",
-        21,
-        "`hosts` is a parameter already",
-    ),
+    ("[repeat]", "[values]\nsize = \"2 * wall_s\"\n[repeat]", 29, "`size` is no name for a value"),
+    ("name = \"pdgemm\"", "name = \"hosts\"", 21, "`hosts` is a parameter already"),
 ];
 
 fn parse(text: &str) -> Result<Campaign, Mistake> {
@@ -281,11 +161,8 @@ fn parse(text: &str) -> Result<Campaign, Mistake> {
 #[test]
 fn a_campaign_has_the_points_of_its_sweep_joined_with_its_zip() {
     let campaign = parse(WHOLE).unwrap();
-    let points: Vec<String> = campaign
-        .points
-        .iter()
-        .map(|point| describe_parameters(&point.parameters))
-        .collect();
+    let points: Vec<String> =
+        campaign.points.iter().map(|point| describe_parameters(&point.parameters)).collect();
     assert_eq!(
         points,
         [
@@ -295,11 +172,7 @@ fn a_campaign_has_the_points_of_its_sweep_joined_with_its_zip() {
         ]
     );
     assert_eq!(
-        (
-            campaign.repeat.min,
-            campaign.repeat.max,
-            campaign.repeat.seconds
-        ),
+        (campaign.repeat.min, campaign.repeat.max, campaign.repeat.seconds),
         (4, 15, Some(3600.0))
     );
     let [ours, pdgemm] = &campaign.contenders[..] else {
@@ -346,10 +219,7 @@ fn a_goal_that_reads_a_contender_of_another_name_is_told_which() {
         let text = WHOLE.replace("name = \"pdgemm\"", &format!("name = \"{name}\""));
         let text = text.replace("pdgemm.wall_s", &format!("{name}.wall_s"));
         let reason = parse(&text).expect_err(name).reason;
-        assert!(
-            reason.contains(&format!("the contender `{name}`")),
-            "{name}: {reason}"
-        );
+        assert!(reason.contains(&format!("the contender `{name}`")), "{name}: {reason}");
         // Without a goal the name is one like others.
         let (text, _) = text.split_once("[[goal]]").unwrap();
         assert!(parse(text).is_ok(), "{name}");
@@ -392,29 +262,20 @@ fn exact_values_have_one_round() {
 
 #[test]
 fn exclude_below_a_table_is_told_where_it_belongs() {
-    let text = WHOLE
-        .replacen("exclude = [\"size == 8192 and ranks == 2\"]\n", "", 1)
-        .replacen(
-            "[[contender]]",
-            "exclude = [\"size == 8192 and ranks == 2\"]\n[[contender]]",
-            1,
-        );
-    let mistake = parse(&text).unwrap_err();
-    assert!(
-        mistake.reason.contains("above the first table"),
-        "{}",
-        mistake.reason
+    let text = WHOLE.replacen("exclude = [\"size == 8192 and ranks == 2\"]\n", "", 1).replacen(
+        "[[contender]]",
+        "exclude = [\"size == 8192 and ranks == 2\"]\n[[contender]]",
+        1,
     );
+    let mistake = parse(&text).unwrap_err();
+    assert!(mistake.reason.contains("above the first table"), "{}", mistake.reason);
 }
 
 #[test]
 fn the_definition_of_a_contender_is_what_it_measures() {
     let definition = |text: &str| parse(text).unwrap().contenders[1].definition.clone();
     let whole = definition(WHOLE);
-    assert_eq!(
-        definition(&WHOLE.replacen("limit_s = 60", "limit_s = 90", 1)),
-        whole
-    );
+    assert_eq!(definition(&WHOLE.replacen("limit_s = 60", "limit_s = 90", 1)), whole);
     assert_ne!(definition(&WHOLE.replacen("256", "128", 1)), whole);
     let ours = |text: &str| parse(text).unwrap().contenders[0].clone();
     let kept = ours(&WHOLE.replacen("command", "keep = true\ncommand", 1));
@@ -446,34 +307,18 @@ fn lists_of_any_length_make_at_most_100000_points_and_trials() {
     let tune = |names: &str, length| tune(names, length).replace(",  }", " }");
     for (file, count) in [
         (write_file(&sweep("ab", 316), "ab", ""), Ok((99_856, 1))),
-        (
-            write_file(&sweep("ab", 317), "ab", ""),
-            Err("[sweep] makes more than 100000 points"),
-        ),
-        (
-            write_file(&sweep("abcdefgh", 1000), "abcdefgh", ""),
-            Err("[sweep] makes more"),
-        ),
-        (
-            write_file(&(sweep("a", 316) + &zip("bc", 316)), "abc", ""),
-            Ok((99_856, 1)),
-        ),
+        (write_file(&sweep("ab", 317), "ab", ""), Err("[sweep] makes more than 100000 points")),
+        (write_file(&sweep("abcdefgh", 1000), "abcdefgh", ""), Err("[sweep] makes more")),
+        (write_file(&(sweep("a", 316) + &zip("bc", 316)), "abc", ""), Ok((99_856, 1))),
         (
             write_file(&(sweep("a", 20_000) + &zip("b", 20_000)), "ab", ""),
             Err("this [[zip]] makes more than 100000 points"),
         ),
         (
-            write_file(
-                &(sweep("a", 1) + &zip("b", 50_000) + &zip("c", 50_000)),
-                "abc",
-                "",
-            ),
+            write_file(&(sweep("a", 1) + &zip("b", 50_000) + &zip("c", 50_000)), "abc", ""),
             Err("this [[zip]] makes more than"),
         ),
-        (
-            write_file(&(sweep("a", 100_000) + &zip("ab", 100_000)), "ab", ""),
-            Ok((100_000, 1)),
-        ),
+        (write_file(&(sweep("a", 100_000) + &zip("ab", 100_000)), "ab", ""), Ok((100_000, 1))),
         (
             write_file(&(sweep("a", 99_999) + &zip("ab", 100_000)), "ab", ""),
             Err("no point has a=99999 b=99999"),
@@ -487,10 +332,7 @@ fn lists_of_any_length_make_at_most_100000_points_and_trials() {
             write_file("", "abcdef", &tune("abcdef", 20)),
             Err("at 1 points `tune` makes more than 100000 trials"),
         ),
-        (
-            write_file(&sweep("c", 1000), "abc", &tune("ab", 10)),
-            Ok((1000, 100)),
-        ),
+        (write_file(&sweep("c", 1000), "abc", &tune("ab", 10)), Ok((1000, 100))),
         (
             write_file(&sweep("c", 1000), "abc", &tune("ab", 11)),
             Err("at 1000 points `tune` makes more than"),
@@ -514,19 +356,12 @@ fn lists_of_any_length_make_at_most_100000_points_and_trials() {
 fn numbers_that_no_record_can_hold_are_refused() {
     for number in ["inf", "-inf", "+inf", "nan", "-nan"] {
         for (good, bad) in [
-            (
-                "size = [4096, 8192]",
-                format!("size = [4096, 8192, {number}]"),
-            ),
+            ("size = [4096, 8192]", format!("size = [4096, 8192, {number}]")),
             ("ranks = [2, 4]", format!("ranks = [2, {number}]")),
             ("grid = [\"1 2\", \"2 1\"]", format!("grid = [{number}]")),
         ] {
             let mistake = parse(&WHOLE.replacen(good, &bad, 1)).unwrap_err();
-            assert!(
-                mistake.reason.contains("records cannot hold"),
-                "{bad}: {}",
-                mistake.reason
-            );
+            assert!(mistake.reason.contains("records cannot hold"), "{bad}: {}", mistake.reason);
         }
     }
 }
@@ -556,11 +391,7 @@ fn equal_numbers_that_are_written_in_two_ways_are_refused_in_all_lists() {
             match parse(&file) {
                 Ok(_) => assert!(!is_one && !is_list, "{file}"),
                 Err(mistake) => {
-                    let reason = if is_list {
-                        "is there twice"
-                    } else {
-                        "are one number"
-                    };
+                    let reason = if is_list { "is there twice" } else { "are one number" };
                     assert!(is_one || is_list, "{file}");
                     assert!(mistake.reason.contains(reason), "{}", mistake.reason);
                     // The copy of an older file is read.
@@ -590,25 +421,18 @@ fn points_are_joined_with_the_rows_that_agree() {
             .collect()
     };
     let agree = |one: &Parameters, other: &Parameters| {
-        one.iter()
-            .all(|(name, value)| other.get(name).is_none_or(|there| there == value))
+        one.iter().all(|(name, value)| other.get(name).is_none_or(|there| there == value))
     };
     let mut random = fastrand::Rng::with_seed(1);
     for (names, of_rows) in [("ab", "bc"), ("ab", "c"), ("ab", "ab"), ("abc", "ca")] {
         for _ in 0..200 {
             let mut draw = |names: &str| -> Vec<Parameters> {
                 let number = random.usize(1..6);
-                (0..number)
-                    .map(|_| set(names, random.usize(0..27)))
-                    .collect()
+                (0..number).map(|_| set(names, random.usize(0..27))).collect()
             };
             let (points, rows) = (draw(names), draw(of_rows));
-            let lone_row = rows
-                .iter()
-                .find(|row| !points.iter().any(|point| agree(point, row)));
-            let lone_point = points
-                .iter()
-                .find(|point| !rows.iter().any(|row| agree(point, row)));
+            let lone_row = rows.iter().find(|row| !points.iter().any(|point| agree(point, row)));
+            let lone_point = points.iter().find(|point| !rows.iter().any(|row| agree(point, row)));
             match (join(&points, &rows), lone_row, lone_point) {
                 (Err(reason), _, Some(point)) => {
                     let point = describe_parameters(point);
@@ -618,9 +442,8 @@ fn points_are_joined_with_the_rows_that_agree() {
                     assert!(reason.starts_with("no point has "), "{reason}");
                 }
                 (joined, ..) => {
-                    let pairs = points
-                        .iter()
-                        .flat_map(|point| rows.iter().map(move |row| (point, row)));
+                    let pairs =
+                        points.iter().flat_map(|point| rows.iter().map(move |row| (point, row)));
                     let pairs = pairs.filter(|(point, row)| agree(point, row));
                     let expected: Vec<Parameters> = pairs
                         .map(|(point, row)| point.clone().into_iter().chain(row.clone()).collect())
@@ -651,11 +474,7 @@ fn a_rate_is_no_time() {
         "hop_s",
         "gib_read_s",
     ] {
-        assert_eq!(
-            better(&format!("{{ json = [\"{name}\"] }}"), ""),
-            Ok(Better::Less),
-            "{name}"
-        );
+        assert_eq!(better(&format!("{{ json = [\"{name}\"] }}"), ""), Ok(Better::Less), "{name}");
     }
     for name in [
         "gb_per_s",
@@ -669,15 +488,11 @@ fn a_rate_is_no_time() {
         "net_bytes_s",
         "flop_s",
     ] {
-        for result in [
-            format!("{{ json = [\"{name}\"] }}"),
-            format!("{{ regex = '(?P<{name}>.)' }}"),
-        ] {
+        for result in
+            [format!("{{ json = [\"{name}\"] }}"), format!("{{ regex = '(?P<{name}>.)' }}")]
+        {
             let refused = better(&result, "").unwrap_err().reason;
-            assert!(
-                refused.contains("add better = \"more\""),
-                "{name}: {refused}"
-            );
+            assert!(refused.contains("add better = \"more\""), "{name}: {refused}");
             assert_eq!(better(&result, "better = \"more\""), Ok(Better::More));
         }
     }
@@ -696,10 +511,7 @@ fn a_rate_is_no_time() {
             format!("value = \"y_s\"\n[values]\nx_s = \"{value}\"\ny_s = \"2 * x_s\""),
         ] {
             let refused = better(result, &values).unwrap_err().reason;
-            assert!(
-                refused.contains("add better = \"more\""),
-                "{values}: {refused}"
-            );
+            assert!(refused.contains("add better = \"more\""), "{values}: {refused}");
         }
     }
     assert_eq!(

@@ -139,11 +139,8 @@ impl Report {
     }
 
     fn make_tiles(&self) -> Vec<Tile> {
-        let points: BTreeMap<&str, bool> = self
-            .rows
-            .iter()
-            .map(|row| (row.point.as_str(), row.end.is_some()))
-            .collect();
+        let points: BTreeMap<&str, bool> =
+            self.rows.iter().map(|row| (row.point.as_str(), row.end.is_some())).collect();
         let ended = points.values().filter(|has_ended| **has_ended).count();
         let count = |mark: Mark| {
             let marked = self.repetitions.iter();
@@ -290,13 +287,7 @@ impl Report {
 
 impl Tally {
     fn new(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            good: 0,
-            bad: 0,
-            unclear: 0,
-            range: String::new(),
-        }
+        Self { name: name.to_owned(), good: 0, bad: 0, unclear: 0, range: String::new() }
     }
 }
 
@@ -314,11 +305,7 @@ fn describe_row(row: &ReportRow) -> Value {
 }
 
 fn describe_point(parameters: &str) -> &str {
-    if parameters.is_empty() {
-        "the only point"
-    } else {
-        parameters
-    }
+    if parameters.is_empty() { "the only point" } else { parameters }
 }
 
 fn count_of(number: usize, thing: &str) -> String {

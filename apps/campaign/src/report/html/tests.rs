@@ -9,12 +9,7 @@ use crate::status::{Failed, State};
 const HOSTILE: &str = "</script><script>alert('1')</script>\"><b>&\u{202e}<!--";
 
 fn interval(median: f64) -> MedianInterval {
-    MedianInterval {
-        median,
-        low: Some(0.9 * median),
-        high: Some(1.1 * median),
-        n: 6,
-    }
+    MedianInterval { median, low: Some(0.9 * median), high: Some(1.1 * median), n: 6 }
 }
 
 /// Makes a report of these contenders, each with six repetitions at each point.
@@ -99,15 +94,10 @@ fn a_page_refers_to_no_network_and_no_other_file() {
     ] {
         assert!(!page.contains(reference), "{reference}");
     }
-    for (_, rest) in page
-        .match_indices("href=\"")
-        .map(|(at, found)| page.split_at(at + found.len()))
+    for (_, rest) in
+        page.match_indices("href=\"").map(|(at, found)| page.split_at(at + found.len()))
     {
-        assert!(
-            rest.starts_with('#') || rest.starts_with("data:,"),
-            "{}",
-            &rest[..40]
-        );
+        assert!(rest.starts_with('#') || rest.starts_with("data:,"), "{}", &rest[..40]);
     }
     assert!(page.contains("default-src 'none'"));
 }
@@ -119,11 +109,8 @@ fn hostile_texts_stay_texts() {
     report.rows[1].command = HOSTILE.to_owned();
     report.rows[1].parameters = [(HOSTILE.to_owned(), Parameter::Text(HOSTILE.to_owned()))].into();
     report.repetitions[0].note = HOSTILE.to_owned();
-    report.environments = [(
-        HOSTILE.to_owned(),
-        json!({"host": HOSTILE, "cpu": {HOSTILE: HOSTILE}}),
-    )]
-    .into();
+    report.environments =
+        [(HOSTILE.to_owned(), json!({"host": HOSTILE, "cpu": {HOSTILE: HOSTILE}}))].into();
     report.failures.push(Failed {
         parameters: report.rows[1].parameters.clone(),
         contender: HOSTILE.to_owned(),
@@ -153,11 +140,7 @@ fn hostile_texts_stay_texts() {
 #[test]
 fn numbers_that_json_lacks_are_missing() {
     let mut report = make_report(1, &["one", "two"]);
-    report.rows[1].ratio = Some(MedianInterval {
-        low: None,
-        high: None,
-        ..interval(f64::NAN)
-    });
+    report.rows[1].ratio = Some(MedianInterval { low: None, high: None, ..interval(f64::NAN) });
     report.rows[1].standing = Some(Standing::Unclear);
     report.repetitions[0].value = Some(f64::INFINITY);
     let data = read_data(&report.format_html().unwrap());
@@ -229,9 +212,8 @@ fn verdicts_and_goals_are_counted() {
         row.ratio = None;
         row.standing = None;
     }
-    for (size, outcome) in [GoalOutcome::Met, GoalOutcome::Met, GoalOutcome::Unclear]
-        .into_iter()
-        .enumerate()
+    for (size, outcome) in
+        [GoalOutcome::Met, GoalOutcome::Met, GoalOutcome::Unclear].into_iter().enumerate()
     {
         report.goals.push(GoalRow {
             parameters: report.rows[3 * size].parameters.clone(),
@@ -251,10 +233,7 @@ fn verdicts_and_goals_are_counted() {
     assert_eq!((goal.good, goal.bad, goal.unclear), (2, 0, 1));
     assert_eq!(goal.range, "1.000 to 3.000");
     let markdown = report.format_markdown();
-    assert!(
-        markdown.contains("Goals: 2 met, 0 missed, 1 unclear, of 3."),
-        "{markdown}"
-    );
+    assert!(markdown.contains("Goals: 2 met, 0 missed, 1 unclear, of 3."), "{markdown}");
 }
 
 #[test]

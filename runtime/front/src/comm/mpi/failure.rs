@@ -40,12 +40,7 @@ impl From<&RankFailure> for Error {
     fn from(failure: &RankFailure) -> Self {
         let RankFailure { rank, host, cause } = failure.clone();
         let class = ErrorClass::Run;
-        Error::Rank {
-            rank,
-            host,
-            cause,
-            class,
-        }
+        Error::Rank { rank, host, cause, class }
     }
 }
 
@@ -59,11 +54,7 @@ impl MpiComm {
         if is_running() {
             Ok(())
         } else {
-            Err(Error::Mpi {
-                call,
-                rank: self.rank,
-                message: "MPI is finalised".to_owned(),
-            })
+            Err(Error::Mpi { call, rank: self.rank, message: "MPI is finalised".to_owned() })
         }
     }
 
@@ -92,15 +83,13 @@ impl MpiComm {
     fn tell_failure(&self, failure: &RankFailure) {
         // The library may read it at any later time.
         let word: &'static [u8] = encode(failure).leak();
-        let requests = (0..self.size)
-            .filter(|&rank| rank != self.rank)
-            .map(|rank| {
-                let (start, bytes) = (word.as_ptr().cast_mut().cast(), count(word.len()));
-                // SAFETY: MPI runs, and the memory is never freed and only read.
-                let started =
-                    unsafe { self.start_message(start, bytes, count(rank), FAILURE_TAG, false) };
-                started.request
-            });
+        let requests = (0..self.size).filter(|&rank| rank != self.rank).map(|rank| {
+            let (start, bytes) = (word.as_ptr().cast_mut().cast(), count(word.len()));
+            // SAFETY: MPI runs, and the memory is never freed and only read.
+            let started =
+                unsafe { self.start_message(start, bytes, count(rank), FAILURE_TAG, false) };
+            started.request
+        });
         let mut requests: Vec<_> = requests.collect();
         let _returned = self.return_errors();
         for _ in 0..TELLING_LOOKS {
@@ -162,9 +151,5 @@ pub(super) fn describe_code(call: &'static str, rank: usize, code: c_int) -> Res
     unsafe { ffi::MPI_Error_string(code, text.as_mut_ptr().cast(), &mut length) };
     let message = String::from_utf8_lossy(&text[..length as usize]);
     let lines: Vec<&str> = message.lines().map(str::trim).collect();
-    Err(Error::Mpi {
-        call,
-        rank,
-        message: lines.join("; "),
-    })
+    Err(Error::Mpi { call, rank, message: lines.join("; ") })
 }

@@ -43,10 +43,9 @@ impl<'c> Requests<'c> {
             // SAFETY: by the caller's contract.
             unsafe { requests.post(span, span.rank, true) }?;
             if !span.forward.is_empty() {
-                requests.relays.push(Relay {
-                    requests: first..requests.posted.len(),
-                    span: span.clone(),
-                });
+                requests
+                    .relays
+                    .push(Relay { requests: first..requests.posted.len(), span: span.clone() });
             }
         }
         for span in sends {

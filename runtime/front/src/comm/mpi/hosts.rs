@@ -19,10 +19,7 @@ pub(super) struct OwnHost {
 impl OwnHost {
     /// Reads the identity of this host, which gives itself this name.
     pub(super) fn read(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            boot: read_kernel_id(),
-        }
+        Self { name: name.to_owned(), boot: read_kernel_id() }
     }
 }
 
@@ -48,13 +45,8 @@ mod tests {
 
     #[test]
     fn hosts_of_one_name_are_told_apart_by_their_kernels() {
-        let hosts =
-            [("a", "1"), ("b", "2"), ("a", "3"), ("a", "1"), ("b", "2")].map(|(name, boot)| {
-                OwnHost {
-                    name: name.to_owned(),
-                    boot: boot.to_owned(),
-                }
-            });
+        let hosts = [("a", "1"), ("b", "2"), ("a", "3"), ("a", "1"), ("b", "2")]
+            .map(|(name, boot)| OwnHost { name: name.to_owned(), boot: boot.to_owned() });
         let labels = [0, 1, 2, 3, 4].map(|rank| label_host(&hosts, rank));
         assert_eq!(labels, ["a (1)", "b", "a (2)", "a (1)", "b"]);
     }

@@ -32,22 +32,18 @@ impl MpiComm {
         // SAFETY: by this function's contract; the communicator is live.
         let mut outcome = unsafe {
             match (self.starts_persistent, is_received) {
-                (false, true) => (
-                    "MPI_Irecv",
-                    ffi::MPI_Irecv(start, bytes, byte, rank, tag, comm, new),
-                ),
-                (false, false) => (
-                    "MPI_Isend",
-                    ffi::MPI_Isend(start, bytes, byte, rank, tag, comm, new),
-                ),
-                (true, true) => (
-                    "MPI_Recv_init",
-                    ffi::MPI_Recv_init(start, bytes, byte, rank, tag, comm, new),
-                ),
-                (true, false) => (
-                    "MPI_Send_init",
-                    ffi::MPI_Send_init(start, bytes, byte, rank, tag, comm, new),
-                ),
+                (false, true) => {
+                    ("MPI_Irecv", ffi::MPI_Irecv(start, bytes, byte, rank, tag, comm, new))
+                }
+                (false, false) => {
+                    ("MPI_Isend", ffi::MPI_Isend(start, bytes, byte, rank, tag, comm, new))
+                }
+                (true, true) => {
+                    ("MPI_Recv_init", ffi::MPI_Recv_init(start, bytes, byte, rank, tag, comm, new))
+                }
+                (true, false) => {
+                    ("MPI_Send_init", ffi::MPI_Send_init(start, bytes, byte, rank, tag, comm, new))
+                }
             }
         };
         if self.starts_persistent && outcome.1 == ffi::MPI_SUCCESS as c_int {

@@ -191,11 +191,7 @@ impl MpiComm {
             describe_code("MPI_Comm_test_inter", rank as usize, code)?;
             if inter != 0 {
                 let reason = "its ranks are two groups; merge them by MPI_Intercomm_merge";
-                return Err(Error::parameter(
-                    "communicator",
-                    "intercommunicator",
-                    reason,
-                ));
+                return Err(Error::parameter("communicator", "intercommunicator", reason));
             }
             let code = ffi::MPI_Comm_dup(comm, &mut own);
             describe_code("MPI_Comm_dup", rank as usize, code)?;
@@ -249,10 +245,7 @@ impl MpiComm {
     /// All ranks, with the same number, while no message is under way.
     pub fn with_longest_message(mut self, bytes: usize) -> Self {
         let counted = c_int::try_from(bytes).is_ok();
-        assert!(
-            bytes > 0 && counted,
-            "messages cannot be {bytes} bytes long"
-        );
+        assert!(bytes > 0 && counted, "messages cannot be {bytes} bytes long");
         self.longest = bytes;
         self
     }
@@ -322,9 +315,7 @@ impl MpiComm {
 
     /// Returns the bytes of short data, which travel with their length: waiting for one operation costs less than for two.
     fn count_short_bytes(&self) -> usize {
-        let each = (MOST_OF_ALL_RANKS / self.size)
-            .min(MOST_SHORT)
-            .min(self.longest);
+        let each = (MOST_OF_ALL_RANKS / self.size).min(MOST_SHORT).min(self.longest);
         each - each % LENGTH_BYTES
     }
 
@@ -443,9 +434,7 @@ impl Comm for MpiComm {
 
     fn barrier(&self) -> Result<(), Error> {
         // SAFETY: the communicator is live.
-        self.run("MPI_Ibarrier", (), |_, request| unsafe {
-            ffi::MPI_Ibarrier(self.comm, request)
-        })
+        self.run("MPI_Ibarrier", (), |_, request| unsafe { ffi::MPI_Ibarrier(self.comm, request) })
     }
 
     fn broadcast(&self, root: usize, data: &mut Vec<u8>) -> Result<(), Error> {
@@ -509,10 +498,8 @@ impl Comm for MpiComm {
             return broadcasts.collect();
         }
         let counts: Vec<c_int> = lengths.into_iter().map(count).collect();
-        let starts: Vec<c_int> = counts
-            .iter()
-            .scan(0, |sum, n| Some(std::mem::replace(sum, *sum + n)))
-            .collect();
+        let starts: Vec<c_int> =
+            counts.iter().scan(0, |sum, n| Some(std::mem::replace(sum, *sum + n))).collect();
         // The pointer of an empty vector may be 1, which is MPI_IN_PLACE to Open MPI; that of a larger one never is.
         let sent = [data, &[0]].concat();
         let memory = ([sent, vec![0; total]], [counts, starts]);
@@ -660,17 +647,8 @@ fn count(n: usize) -> c_int {
 
 /// Returns the first line of the library's description, without the padding and the build details.
 fn short_version(version: &str) -> String {
-    let line = version
-        .trim_end_matches('\0')
-        .lines()
-        .next()
-        .unwrap_or("MPI");
-    line.replace('\t', " ")
-        .split(',')
-        .next()
-        .unwrap_or("MPI")
-        .trim()
-        .to_string()
+    let line = version.trim_end_matches('\0').lines().next().unwrap_or("MPI");
+    line.replace('\t', " ").split(',').next().unwrap_or("MPI").trim().to_string()
 }
 
 /// Does the work of [`abort_on_panic`](super::abort_on_panic).

@@ -65,10 +65,7 @@ impl Worker for FakeDevice {
 impl<T: Scalar> Updates<T> for FakeDevice {
     fn begin(&mut self, _c: ViewMut<'_, T>, _depth: Depth) -> Result<UpdateTime, DeviceError> {
         self.counts[0].fetch_add(1, Ordering::Relaxed);
-        Ok(UpdateTime {
-            busy_s: BEGIN_S,
-            cpu_s: 0.0,
-        })
+        Ok(UpdateTime { busy_s: BEGIN_S, cpu_s: 0.0 })
     }
 
     fn update_ahead(
@@ -94,11 +91,7 @@ fn prepare_measurer<'a>(
     team: &'a mut DeviceTeam,
     steps: usize,
 ) -> NodeMeasurer<'a, f64> {
-    let measure = MeasureConfig {
-        max_reps: 1000,
-        max_seconds: 1e9,
-        ..MeasureConfig::default()
-    };
+    let measure = MeasureConfig { max_reps: 1000, max_seconds: 1e9, ..MeasureConfig::default() };
     let problem = Problem::new(64, 64, steps, 1).unwrap();
     let config = BalanceConfig::default();
     let mut task = PlanningTask::new(comm, team, problem, config, measure).unwrap();
@@ -114,9 +107,7 @@ fn updates_measured(steps: usize, together: usize) -> usize {
     let comm = LocalComm::new();
     let mut measurer = prepare_measurer(&comm, &mut team, steps);
     let depth = measurer.depth(false);
-    measurer
-        .measure_devices(64, depth, &[64], &mut |needed| needed)
-        .unwrap();
+    measurer.measure_devices(64, depth, &[64], &mut |needed| needed).unwrap();
     device.counts[1].load(Ordering::Relaxed)
 }
 
@@ -143,9 +134,7 @@ fn a_size_that_is_measured_twice_keeps_its_repetitions_and_no_time_of_none() {
         })
         .unwrap();
     // Another node needed no repetition of this size.
-    let again = measurer
-        .measure_devices(64, depth, &[64], &mut |_| false)
-        .unwrap();
+    let again = measurer.measure_devices(64, depth, &[64], &mut |_| false).unwrap();
     assert_eq!(again, [Sample::default()]);
     let part_s = BEGIN_S * depth.part_of_update();
     assert!(part_s > 0.0);
@@ -189,10 +178,7 @@ fn a_device_that_needs_more_than_there_is_is_refused_before_anything_is_taken() 
     }
     let (_, jobs, refusal) = with_greedy(1 << 60);
     assert_eq!(jobs, 0);
-    let Some(Error::Memory {
-        rank, needed_bytes, ..
-    }) = refusal
-    else {
+    let Some(Error::Memory { rank, needed_bytes, .. }) = refusal else {
         panic!("{refusal:?}");
     };
     assert_eq!(rank, Some(0));
@@ -223,9 +209,6 @@ fn a_node_of_which_nothing_is_known_divides_evenly() {
     let mut measurer = prepare_measurer(&comm, &mut team, 64);
     // An even division shares no knowledge of devices.
     measurer.take_known(&[]);
-    let division = Division::K {
-        shares: vec![64],
-        held: slice_cols(64, &[64]).unwrap(),
-    };
+    let division = Division::K { shares: vec![64], held: slice_cols(64, &[64]).unwrap() };
     assert_eq!(measurer.slice_part(&division), [32, 32]);
 }

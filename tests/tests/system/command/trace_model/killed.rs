@@ -32,20 +32,11 @@ fn write_records(file: &mut File, records: &str) {
 fn write_huge_trace(path: &str) {
     let mut file = File::create(path).expect("a writable folder");
     write_records(&mut file, "#Paraver (a):900_ns:1(1):1:1(1:1),0\n");
-    write_records(
-        &mut file,
-        "2:1:1:1:1:10:7:1:8:40\n2:1:1:1:1:40:50000001:3\n",
-    );
-    write_records(
-        &mut file,
-        "2:1:1:1:1:50:50000001:0\n2:1:1:1:1:93:7:2:8:50\n",
-    );
+    write_records(&mut file, "2:1:1:1:1:10:7:1:8:40\n2:1:1:1:1:40:50000001:3\n");
+    write_records(&mut file, "2:1:1:1:1:50:50000001:0\n2:1:1:1:1:93:7:2:8:50\n");
     write_records(&mut file, "2:1:1:1:1:100:50000001:3\n");
     write_comments(&mut file);
-    write_records(
-        &mut file,
-        "2:1:1:1:1:117:50000001:0\n2:1:1:1:1:300:7:3:8:40\n",
-    );
+    write_records(&mut file, "2:1:1:1:1:117:50000001:0\n2:1:1:1:1:300:7:3:8:40\n");
     write_comments(&mut file);
     write_records(&mut file, "2:1:1:1:1:371:7:4:8:40\n2:1:1:1:1:900:7:0\n");
 }
@@ -78,11 +69,7 @@ impl KilledReading {
         let chrome = chrome_sized("40").replace("\"dur\": 2", "\"dur\": 0.3");
         fs::write(&traces[2], chrome).expect("a writable folder");
         let out = folder.path("models");
-        let reading = Self {
-            folder,
-            traces,
-            out,
-        };
+        let reading = Self { folder, traces, out };
         let mut command = reading.command(&reading.out, &[]);
         command.env("ISOCHRON_TEST_KILLED_AT", format!("synced:{killed}"));
         assert_eq!(run(command, HANGS).status, None, "killed");
@@ -131,8 +118,7 @@ impl KilledReading {
         file.write_all(b"#Paraver (a):900_ns:1(1):1:1(1:1),0\n2:1:1:1:1:10:7:1:9:40\n")
             .expect("space");
         if keep_time {
-            file.set_modified(modified.expect("a time"))
-                .expect("our file");
+            file.set_modified(modified.expect("a time")).expect("our file");
         }
     }
 }
@@ -142,11 +128,7 @@ fn a_reading_that_is_killed_goes_on_where_it_was_and_finds_the_same() {
     for killed in 1..=6 {
         let reading = KilledReading::start(killed);
         let whole = reading.read_anew();
-        let points = [
-            ("process0", 40, 300),
-            ("rank0", 40, 224),
-            ("rank0", 50, 190),
-        ];
+        let points = [("process0", 40, 300), ("rank0", 40, 224), ("rank0", 50, 190)];
         let points = points.map(|(name, d, ns)| (name.to_owned(), d, ns));
         let found = list_points(&whole.1).into_iter();
         let found: Vec<_> = found.map(|(name, d, ns, _)| (name, d, ns)).collect();
@@ -173,15 +155,8 @@ fn a_trace_that_has_changed_is_read_again_and_so_are_all_for_other_options() {
     let file = File::options().write(true).open(second).expect("a trace");
     file.set_modified(std::time::UNIX_EPOCH).expect("our file");
     let (notes, found, _) = reading.go_on(&[]);
-    assert!(
-        notes.contains(&format!("{second}: has changed since")),
-        "{notes}"
-    );
-    assert_eq!(
-        notes.matches("an earlier command has read").count(),
-        1,
-        "{notes}"
-    );
+    assert!(notes.contains(&format!("{second}: has changed since")), "{notes}");
+    assert_eq!(notes.matches("an earlier command has read").count(), 1, "{notes}");
     assert_eq!(found, {
         write_huge_trace(first);
         reading.read_anew().1
@@ -189,10 +164,7 @@ fn a_trace_that_has_changed_is_read_again_and_so_are_all_for_other_options() {
 
     let reading = KilledReading::start(4);
     let (notes, found, files) = reading.go_on(&["--per", "thread"]);
-    assert!(
-        notes.contains("7.reading: is of a command with other options"),
-        "{notes}"
-    );
+    assert!(notes.contains("7.reading: is of a command with other options"), "{notes}");
     assert_eq!(found["models"][1]["name"], "rank0-thread1", "{found}");
     assert_eq!(files.len(), 2, "{files:?}");
 }
@@ -223,11 +195,6 @@ fn a_reading_that_cannot_be_kept_is_a_note() {
     let note = "7.reading: ";
     assert!(outcome.stderr.contains(note), "{}", outcome.stderr);
     let note = "a killed command will begin again";
-    assert_eq!(
-        outcome.stderr.matches(note).count(),
-        1,
-        "{}",
-        outcome.stderr
-    );
+    assert_eq!(outcome.stderr.matches(note).count(), 1, "{}", outcome.stderr);
     outcome.success();
 }
