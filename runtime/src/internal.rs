@@ -23,8 +23,9 @@ pub use crate::store::segment::SegmentLine;
 // For interfaces to other languages.
 pub use crate::product::any::{AnyProduct, ProductWork};
 // For tests, which force changes of the division, and let made-up times decide.
+pub use crate::plan::place::RunConditions;
 pub use crate::product::director::{Director, StepTimes};
-pub use crate::product::learning::{LearningDirector, LearningSettings};
+pub use crate::product::learning::LearningDirector;
 pub use crate::product::learning_run::run_directed;
 pub use crate::session::models::make_up_times;
 

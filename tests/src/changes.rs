@@ -292,7 +292,7 @@ pub fn changes_within_room(comm: &Arc<dyn Comm>, folder: &Path) -> usize {
         let to = Spread::on_layout(37, 4 * blocks, 4, &after);
         let travel = 8 * volume(&plan.c(), &to)[rank];
         let mut case: Case = Case::new(comm, plan, integers);
-        let runs = RunConfig { leaves_c: true, ..RunConfig::default() };
+        let runs = RunConfig { leaves_c: true };
         let mut product = session.prepare(&case.plan, runs).unwrap();
         case.c = product.zeros(&mut session).unwrap();
         case.c.fill(|row, col| integers(SEEDS[2]).element(row, col));

@@ -9,7 +9,6 @@ use isochron_campaign::{
 };
 use isochron_core::internal::SegmentLine;
 use isochron_core::plan::Plan;
-use isochron_core::product::RunRecord;
 use isochron_core::report::Report;
 use isochron_core::session::Platform;
 use schemars::generate::SchemaSettings;
@@ -64,7 +63,6 @@ fn list_schemas() -> Vec<DocumentSchema> {
         describe::<Report>(written.clone(), "report", "report"),
         describe::<CheckAnswer>(written.clone(), "check", "result check"),
         describe::<Plan>(written.clone(), "plan", "saved plan"),
-        describe::<RunRecord>(written.clone(), "record", "record"),
         describe::<TopologyDocument<'_>>(written.clone(), "topology", "topology"),
         describe::<MeasureDocument>(written.clone(), "measure", "kernel speeds"),
         describe::<HealthDocument>(written.clone(), "health", "health"),

@@ -9,7 +9,7 @@ use super::factors::{CHere, FactorsHere, MatrixPlace, PlacedProduct};
 use super::memory::RunMemory;
 use super::mover::MatrixMover;
 use super::summa::FactorSource;
-use super::{Element, Factors, Product, ProductRun, Replay, RunConfig, RunRecord, Scalars, Target};
+use super::{Element, Factors, Product, ProductRun, Scalars, Target};
 use crate::comm::{
     Comm, EnteredCall, Settings, add_scalars, add_setting, agree, enter_call, hash_arguments,
 };
@@ -45,10 +45,6 @@ impl<T: Element> Product<T> {
         factors: Factors<'m, T>,
         c: Target<'m, T>,
     ) -> Result<PlacedProduct<'m, T>, Error> {
-        if matches!(self.replay, Replay::Done) {
-            let reason = "the record's decisions have been repeated: prepare the product again";
-            return Err(Error::Record(reason.to_owned()));
-        }
         let rank = session.comm().rank();
         let placed = PlacedProduct {
             factors: self.place_factors(factors, rank)?,
@@ -109,13 +105,6 @@ impl<T: Element> Product<T> {
                 FactorSource::Held(&a, &b)
             }
         };
-        let replay = match std::mem::replace(&mut self.replay, Replay::Done) {
-            Replay::Next(record) => Some(*record),
-            Replay::None | Replay::Done => {
-                self.replay = Replay::None;
-                None
-            }
-        };
         let mut run = RunSetup {
             plan: &self.plan,
             scalars,
@@ -124,21 +113,20 @@ impl<T: Element> Product<T> {
             // Moving a matrix lets ranks begin at different times.
             is_in_step: in_place == [true; 3],
             has_run: std::mem::replace(&mut self.has_run, true),
-            config: self.config,
-            replay,
+            leaves_c: self.config.leaves_c,
             // A borrow as long as the others of the set-up.
             director: director.map(|director| director as &mut dyn Director),
         };
         let execution = match placed.c {
             MatrixPlace::Here(CHere::Matrix(c)) => session.run_product(run, c)?,
             MatrixPlace::Here(CHere::Lent(mut c)) => {
-                run.config.leaves_c = false;
+                run.leaves_c = false;
                 let execution = session.run_product(run, &mut c)?;
                 c.return_to_lender();
                 execution
             }
             MatrixPlace::Elsewhere(pieces) => {
-                run.config.leaves_c = false;
+                run.leaves_c = false;
                 // After a failure C may be anywhere, so the room is dropped and the next run makes another.
                 let mut room = match room_c.take() {
                     Some(room) => room,
@@ -171,9 +159,8 @@ pub(crate) struct RunSetup<'r, 'm, T: 'static> {
     pub is_in_step: bool,
     /// `true` if the product has run before.
     pub has_run: bool,
-    pub config: RunConfig,
-    /// The record whose decisions are repeated.
-    pub replay: Option<RunRecord>,
+    /// C may stay where its last step was computed.
+    pub leaves_c: bool,
     /// The director of a test. Without one, the run learns if the plan leaves decisions to it.
     pub director: Option<&'r mut dyn Director>,
 }

@@ -16,7 +16,6 @@ use crate::plan::{
     find_difference,
 };
 use crate::plan::{check_epsilon, host_memory};
-use crate::product::RunRecord;
 
 /// The places of matrices that the program holds already.
 pub(crate) struct PlacedMatrices<'p> {
@@ -153,34 +152,6 @@ impl Session {
     pub(crate) fn fit_given(&mut self, plan: Plan) -> Result<Plan, Error> {
         self.check_given(&plan)?;
         self.fit_to_memory(plan, &|_| 0)
-    }
-
-    /// Takes over the plan of a record that can be repeated here: it is for these ranks and devices, and has the memory. A leaner
-    /// plan would lead to other decisions. [`prepare`](Self::prepare) takes the record itself; this call is for programs that show
-    /// the plan first.
-    ///
-    /// # Errors
-    /// On every rank: [`Error::Record`] with the difference when the record is of other ranks, hosts, nodes or devices, and
-    /// [`Error::Memory`] when the matrices do not fit.
-    ///
-    /// # Collective
-    /// All ranks, with the same record.
-    pub fn adopt_record(&mut self, record: &RunRecord) -> Result<Plan, Error> {
-        let comm = Arc::clone(&self.comm);
-        let _call = CollectiveCall::new(comm.as_ref(), "adopting a record")
-            .with_long("record", "a record", record)
-            .enter()?;
-        self.fit_record(record)?;
-        self.predict(record.plan().clone())
-    }
-
-    /// Checks that a record can be repeated here.
-    pub(crate) fn fit_record(&mut self, record: &RunRecord) -> Result<(), Error> {
-        self.check_given(record.plan()).map_err(|error| match error {
-            Error::Plan(reason) => Error::Record(reason),
-            error => error,
-        })?;
-        self.look_again(record.plan())
     }
 
     /// Looks at the memory of all hosts again, just before the matrices of a plan are made: other programs may have taken some
