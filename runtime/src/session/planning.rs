@@ -10,7 +10,7 @@ use num_complex::{Complex32, Complex64};
 use super::Session;
 use crate::comm::{CollectiveCall, agree};
 use crate::error::Error;
-use crate::plan::measuring::{Decided, NodeMeasurer, PlanMeasurer, PlanningTask};
+use crate::plan::measuring::{self, Decided, PlanningTask, Ranks};
 use crate::plan::{
     Making, Plan, PlannedDevice, PlannedNode, PredictedDevice, PredictedNode, Prediction, Problem,
     find_difference,
@@ -230,15 +230,15 @@ impl Session {
             // Without files nothing can fail.
             known?
         };
-        let node = NodeMeasurer::<T>::new(
+        let ranks = Ranks::<T>::new(
             comm,
             &mut self.node.team,
             self.observer.as_deref(),
             measure,
             task,
+            (self.models.links.clone(), self.node.load.message_cost),
         );
-        let links = self.models.links.clone();
-        let mut decided = PlanMeasurer::new(node, self.node.load, links, known).decide()?;
+        let mut decided = measuring::decide(ranks, known)?;
         decided.decision.config = config;
         self.models.links.clone_from(&decided.ladder);
         if let Some(store) = &mut self.models.store {
