@@ -18,7 +18,7 @@ use super::task::PlanningTask;
 use crate::error::Error;
 use crate::plan::place::{ChangeCosts, Placed, Places, RunConditions};
 use crate::plan::{Making, Plan, PlannedNode, Problem};
-use crate::store::KnownDevice;
+use crate::store::KnownTimes;
 
 /// The looks at the times of a run, at least, and the least and the most steps from one to the next. All ranks wait for
 /// each other at a look.
@@ -132,7 +132,7 @@ impl Looking {
     pub fn new(
         task: &PlanningTask,
         classes: &[Vec<DeviceClass>],
-        known: &[KnownDevice],
+        known: &[KnownTimes],
     ) -> Result<Self, Error> {
         let problem = &task.problem;
         let steps = problem.k().div_ceil(task.kernel_width.max(1)) as u64;

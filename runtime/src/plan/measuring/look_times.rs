@@ -11,7 +11,7 @@ use super::ranks::Ranks;
 use crate::comm::{MeasureRounds, agree, share_outcome};
 use crate::error::Error;
 use crate::plan::host_memory;
-use crate::store::KnownDevice;
+use crate::store::KnownTimes;
 
 /// Time up to which a look is repeated: one alone may be off by more than a whole block column of many layouts.
 const SHORT_LOOK: Duration = Duration::from_millis(30);
@@ -48,7 +48,7 @@ impl<T: Scalar> Ranks<'_, T> {
     ///
     /// # Collective
     /// All ranks.
-    pub(super) fn look_at_all(&mut self, known: &[KnownDevice]) -> Result<Option<Looking>, Error> {
+    pub(super) fn look_at_all(&mut self, known: &[KnownTimes]) -> Result<Option<Looking>, Error> {
         let comm = self.comm;
         let likely_cores = self.team.likely_cores();
         let mine: Vec<DeviceClass> = self

@@ -20,7 +20,7 @@ use isochron_hierarchy::times::Series;
 use crate::comm::{LinkLadder, agree, share_outcome};
 use crate::error::Error;
 use crate::plan::KnownFrom;
-use crate::store::KnownDevice;
+use crate::store::KnownTimes;
 use crate::watch::LongCall;
 use modelled::Modelled;
 pub(crate) use ranks::Ranks;
@@ -48,7 +48,7 @@ pub(crate) struct Decided {
 }
 
 /// Returns `true` if the times of all devices hold without a measurement.
-fn are_certain(ranks: &[Vec<KnownDevice>]) -> bool {
+fn are_certain(ranks: &[Vec<KnownTimes>]) -> bool {
     ranks.iter().all(|devices| {
         !devices.is_empty()
             && devices.iter().all(|device| device.is_certain() && !device.points.is_empty())
@@ -62,7 +62,7 @@ fn are_certain(ranks: &[Vec<KnownDevice>]) -> bool {
 /// All ranks.
 pub(crate) fn decide<T: Scalar>(
     mut ranks: Ranks<'_, T>,
-    known: Vec<Vec<KnownDevice>>,
+    known: Vec<Vec<KnownTimes>>,
 ) -> Result<Decided, Error> {
     let (comm, task, rank) = (ranks.comm, ranks.task, ranks.comm.rank());
     let known = share_known(&ranks, known)?;
@@ -116,8 +116,8 @@ pub(crate) fn decide<T: Scalar>(
 /// All ranks.
 fn share_known<T: Scalar>(
     ranks: &Ranks<'_, T>,
-    known: Vec<Vec<KnownDevice>>,
-) -> Result<Vec<Vec<KnownDevice>>, Error> {
+    known: Vec<Vec<KnownTimes>>,
+) -> Result<Vec<Vec<KnownTimes>>, Error> {
     let comm = ranks.comm;
     if ranks.task.is_even {
         return Ok(vec![Vec::new(); comm.size()]);
@@ -125,7 +125,7 @@ fn share_known<T: Scalar>(
     let mut known = comm.share(0, (comm.rank() == 0).then_some(known))?;
     known.resize(comm.size(), Vec::new());
     let mine = &mut known[comm.rank()];
-    mine.resize(ranks.team.len(), KnownDevice::fresh());
+    mine.resize(ranks.team.len(), KnownTimes::fresh());
     Ok(known)
 }
 

@@ -7,7 +7,7 @@ use isochron_hierarchy::times::{Sample, Series};
 use super::look::{FirstDivision, Looking, note_prediction};
 use super::task::PlanningTask;
 use crate::error::Error;
-use crate::store::KnownDevice;
+use crate::store::KnownTimes;
 
 /// Models of all devices, which answer a planner.
 pub(super) enum Modelled {
@@ -22,7 +22,7 @@ impl Modelled {
     ///
     /// # Errors
     /// [`Error::Parameter`] if the points of a device make no model.
-    pub fn of_known(task: &PlanningTask, known: &[Vec<KnownDevice>]) -> Result<Self, Error> {
+    pub fn of_known(task: &PlanningTask, known: &[Vec<KnownTimes>]) -> Result<Self, Error> {
         let points = known
             .iter()
             .map(|devices| devices.iter().map(|device| device.points.clone()).collect())

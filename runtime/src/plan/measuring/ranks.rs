@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::plan::Plan;
 use crate::plan::host_memory::{self, MemoryNeed, share_memory};
 use crate::progress::{DeviceCall, Observer, Progress, tell};
-use crate::store::{KnownDevice, add_series};
+use crate::store::{KnownTimes, add_series};
 
 /// Messages between ranks of one host are not slower than this.
 const SLOWEST_MEMORY: Links = Links { latency_s: 1e-4, bytes_per_s: 2e8 };
@@ -108,7 +108,7 @@ impl<'a, T: Scalar> Ranks<'a, T> {
 
     /// Takes what is known of this rank's devices: balancing starts with their points, if all of them have some. An even division
     /// asks for no knowledge.
-    pub(crate) fn take_known(&mut self, known: &[KnownDevice]) {
+    pub(crate) fn take_known(&mut self, known: &[KnownTimes]) {
         if known.is_empty() || known.iter().any(|device| device.points.is_empty()) {
             return;
         }
