@@ -31,7 +31,8 @@ pub use crate::product::learning_run::run_directed;
 pub use crate::session::models::make_up_times;
 
 // For tests of the command: faults, and changes that do not pay.
-pub use crate::fault::{flip_element, obey_tests, read_forced_changes};
+pub use crate::fault::{obey_tests, read_forced_changes};
+pub use crate::matrix::flip_element;
 /// The watch over silent ranks.
 pub mod watch {
     pub use crate::watch::*;

@@ -10,9 +10,7 @@ use super::memory::RunMemory;
 use super::mover::MatrixMover;
 use super::summa::FactorSource;
 use super::{Element, Factors, Product, ProductRun, Scalars, Target};
-use crate::comm::{
-    Comm, EnteredCall, Settings, add_scalars, add_setting, agree, enter_call, hash_arguments,
-};
+use crate::comm::{Comm, EnteredCall, add_setting, agree, enter_call, hash_arguments};
 use crate::error::Error;
 use crate::matrix::redistribute::Moved;
 use crate::plan::{A, B, Plan};
@@ -62,8 +60,7 @@ impl<T: Element> Product<T> {
         places: [&'static str; 3],
         prepared: Result<PlacedProduct<'m, T>, Error>,
     ) -> Result<(EnteredCall<'c>, PlacedProduct<'m, T>), Error> {
-        let mut arguments = Settings::new();
-        add_scalars(&mut arguments, scalars);
+        let mut arguments = scalars.describe();
         add_setting(&mut arguments, "places of A, B and C", &places);
         let run = if self.has_run { "a later one" } else { "the first" };
         add_setting(&mut arguments, "run", &run);
