@@ -11,6 +11,7 @@ mod progress;
 mod text;
 mod ways;
 
+use isochron_devices::with_element;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -29,9 +30,8 @@ use isochron_core::progress::Observer;
 use isochron_core::report::Report;
 use isochron_core::session::Session;
 use isochron_core::verify::{Recall, TakeFactors};
-use isochron_devices::ElementType;
 use isochron_hierarchy::printable::show_path;
-use num_complex::{Complex32, Complex64};
+use num_complex::Complex64;
 
 use crate::failure::Failure;
 use crate::lines::output_width;
@@ -114,20 +114,7 @@ pub fn run<'a>(
         return Ok(answer.map(MxmEnding::Answer));
     }
     let out = outputs.out;
-    let report = match plan.problem().element() {
-        ElementType::F32 => {
-            multiply_as::<f32>(&mut session, &mut watch, arguments, &plan, files, out)
-        }
-        ElementType::F64 => {
-            multiply_as::<f64>(&mut session, &mut watch, arguments, &plan, files, out)
-        }
-        ElementType::C32 => {
-            multiply_as::<Complex32>(&mut session, &mut watch, arguments, &plan, files, out)
-        }
-        ElementType::C64 => {
-            multiply_as::<Complex64>(&mut session, &mut watch, arguments, &plan, files, out)
-        }
-    }?;
+    let report = with_element!(plan.problem().element(), T => multiply_as::<T>(&mut session, &mut watch, arguments, &plan, files, out))?;
     drop(session);
     if let Some(trace) = trace {
         trace.finish(comm)?;

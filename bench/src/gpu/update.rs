@@ -1,7 +1,7 @@
 //! Updates of a C that stays on the GPU: the panels of each are sent during the one before, as in a multiplication.
 
+use isochron_devices::with_element;
 use isochron_devices::{CudaWorker, Depth, ElementType, Scalar, View, ViewMut};
-use num_complex::{Complex32, Complex64};
 use serde::Serialize;
 
 use super::card::GpuCard;
@@ -39,12 +39,7 @@ pub struct UpdateTimes {
 
 /// Measures a job, after one that warms up.
 pub fn measure(arguments: &UpdateArguments) -> anyhow::Result<UpdateTimes> {
-    match arguments.element {
-        ElementType::F32 => measure_type::<f32>(arguments),
-        ElementType::F64 => measure_type::<f64>(arguments),
-        ElementType::C32 => measure_type::<Complex32>(arguments),
-        ElementType::C64 => measure_type::<Complex64>(arguments),
-    }
+    with_element!(arguments.element, T => measure_type::<T>(arguments))
 }
 
 fn measure_type<T: Scalar>(arguments: &UpdateArguments) -> anyhow::Result<UpdateTimes> {

@@ -1,11 +1,11 @@
 //! Plans: made for a problem, or taken from a file.
 
+use isochron_devices::with_element;
 use std::sync::Arc;
 use std::time::Instant;
 
-use isochron_devices::{ElementType, MeasureTally, Scalar};
+use isochron_devices::{MeasureTally, Scalar};
 use isochron_hierarchy::balance::BalanceConfig;
-use num_complex::{Complex32, Complex64};
 
 use super::Session;
 use crate::comm::{CollectiveCall, agree};
@@ -57,12 +57,7 @@ impl Session {
         check_epsilon(config.epsilon)?;
         let start = Instant::now();
         let Decided { decision, slices, measured, links, look, falls, known, .. } =
-            match problem.element() {
-                ElementType::F32 => self.decide::<f32>(problem, *config),
-                ElementType::F64 => self.decide::<f64>(problem, *config),
-                ElementType::C32 => self.decide::<Complex32>(problem, *config),
-                ElementType::C64 => self.decide::<Complex64>(problem, *config),
-            }?;
+            with_element!(problem.element(), T => self.decide::<T>(problem, *config))?;
         if falls {
             self.note_falling_times(config);
         }
