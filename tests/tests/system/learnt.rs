@@ -51,7 +51,7 @@ fn what_was_learnt_is_said() {
     let plan = plan.success().split_whitespace().collect::<Vec<_>>().join(" ");
     for said in [
         "left to the run: the borders between devices of a node and the layout of C between nodes",
-        "decided at most 2 steps apart; known now: ",
+        "decided at most 4 steps apart; known now: ",
     ] {
         assert!(plan.contains(said), "{said:?} in {plan}");
     }
