@@ -5,7 +5,7 @@ mod resample;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use isochron_hierarchy::printable::show_path;
+use isochron_base::printable::show_path;
 use serde::Serialize;
 use serde_json::Value;
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use isochron_hierarchy::printable::escape;
+use isochron_base::printable::escape;
 use regex::Regex;
 use toml::Spanned;
 use toml::de::DeValue;

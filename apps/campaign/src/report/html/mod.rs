@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use isochron_hierarchy::printable::escape;
+use isochron_base::printable::escape;
 use minijinja::value::Serde;
 use minijinja::{Environment, UndefinedBehavior, context};
 use serde::Serialize;
