@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use isochron_campaign::{
-    CampaignStatus, Comparison, Plan as CampaignPlan, Repetition, Report as CampaignReport,
+    CampaignComparison, CampaignPlan, CampaignReport, CampaignStatus, Repetition,
 };
 use isochron_core::internal::SegmentLine;
 use isochron_core::plan::Plan;
@@ -81,7 +81,11 @@ fn list_schemas() -> Vec<DocumentSchema> {
         describe::<CampaignPlan>(written.clone(), "campaign-plan", "campaign plan"),
         describe::<CampaignStatus>(written.clone(), "campaign-status", "campaign status"),
         describe::<CampaignReport>(written.clone(), "campaign-report", "campaign report"),
-        describe::<Comparison>(written.clone(), "campaign-compare", "comparison of campaigns"),
+        describe::<CampaignComparison>(
+            written.clone(),
+            "campaign-compare",
+            "comparison of campaigns",
+        ),
         describe::<Repetition>(written, "repetition", "repetition"),
     ]
 }

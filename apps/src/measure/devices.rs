@@ -60,7 +60,7 @@ struct MeasuredUpdates {
 }
 
 /// The devices of this rank at work on updates of C.
-struct DeviceWork<T> {
+struct TimedWork<T> {
     session: Session,
     operands: UpdateOperands<T>,
     updates: MeasuredUpdates,
@@ -167,10 +167,10 @@ fn begin_work<T: Scalar>(
     updates: MeasuredUpdates,
     turns: Vec<Option<usize>>,
 ) -> Box<dyn MeasuredWork> {
-    Box::new(DeviceWork::<T> { session, operands: UpdateOperands::default(), updates, turns })
+    Box::new(TimedWork::<T> { session, operands: UpdateOperands::default(), updates, turns })
 }
 
-impl<T: Scalar> DeviceWork<T> {
+impl<T: Scalar> TimedWork<T> {
     /// Returns the rows of C, and the columns of each device: its area is its units, as nearly square as whole blocks
     /// allow if models have one dimension.
     fn shape_updates(&self, (m, _): Size, units: &[PartUnits]) -> (usize, Vec<usize>) {
@@ -296,7 +296,7 @@ fn end_without_memory(
     Ok(ends.collect())
 }
 
-impl<T: Scalar> MeasuredWork for DeviceWork<T> {
+impl<T: Scalar> MeasuredWork for TimedWork<T> {
     fn measure(
         &mut self,
         comm: &dyn Comm,

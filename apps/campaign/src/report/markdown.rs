@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::{GoalOutcome, GoalRow, Report};
+use super::{CampaignReport, GoalOutcome, GoalRow};
 use crate::environment::{
     describe_fact, find_reference, list_differences, list_failed_launchers, list_unlike_hosts,
 };
@@ -60,7 +60,7 @@ impl GoalRow {
     }
 }
 
-impl Report {
+impl CampaignReport {
     /// Formats the report in Markdown.
     pub fn format_markdown(&self) -> String {
         let mut text = format!("# {}\n\n", escape(&self.name));

@@ -6,7 +6,7 @@ use isochron_core::prelude::*;
 use isochron_hierarchy::model::{Point, SurfacePoint};
 
 use crate::measure::{
-    Campaign, CampaignSizes, FileKind, MeasuredPart, PointsFiles, flatten_point, widen_point,
+    CampaignSizes, FileKind, FullModels, MeasuredPart, PointsFiles, flatten_point, widen_point,
 };
 
 /// The sizes that earlier jobs have timed on every rank, among those that are needed.
@@ -52,7 +52,7 @@ impl StoredSizes {
     /// All ranks.
     pub fn check(
         mut self,
-        campaign: &mut Campaign<'_>,
+        campaign: &mut FullModels<'_>,
         parts: &[MeasuredPart],
     ) -> Result<Self, Error> {
         if !self.is_to_scale() {

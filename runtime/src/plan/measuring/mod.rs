@@ -22,7 +22,7 @@ use crate::error::Error;
 use crate::plan::KnownFrom;
 use crate::store::KnownTimes;
 use crate::watch::LongCall;
-use modelled::Modelled;
+use modelled::NodeModels;
 pub(crate) use ranks::Ranks;
 pub(crate) use task::PlanningTask;
 
@@ -69,10 +69,10 @@ pub(crate) fn decide<T: Scalar>(
     let is_modelled = task.learns || are_certain(&known);
     let mut modelled = None;
     if task.learns {
-        modelled = ranks.look_at_all(&known.concat())?.map(Box::new).map(Modelled::Look);
+        modelled = ranks.look_at_all(&known.concat())?.map(Box::new).map(NodeModels::Look);
         ranks.free_operands();
     } else if is_modelled {
-        let models = (rank == 0).then(|| Modelled::of_known(&task, &known));
+        let models = (rank == 0).then(|| NodeModels::of_known(&task, &known));
         modelled = agree(comm, models.transpose())?;
     } else {
         ranks.take_known(&known[rank]);
@@ -96,7 +96,7 @@ pub(crate) fn decide<T: Scalar>(
         decided.slices = first.slices.swap_remove(rank);
         decided.look = first.look;
         decided.falls = first.falls[rank];
-        decided.seen = modelled.map(Modelled::into_seen).unwrap_or_default();
+        decided.seen = modelled.map(NodeModels::into_seen).unwrap_or_default();
     } else {
         decided.slices = ranks.slice_part(&decided.decision.division);
         decided.seen = ranks.gather_seen()?;
@@ -135,7 +135,7 @@ fn share_known<T: Scalar>(
 /// All ranks.
 fn drive_planner<T: Scalar>(
     ranks: &mut Ranks<'_, T>,
-    mut modelled: Option<&mut Modelled>,
+    mut modelled: Option<&mut NodeModels>,
 ) -> Result<Decision, Error> {
     let comm = ranks.comm;
     let PlanningTask { problem, cluster, config, kernel_width, .. } = ranks.task;
@@ -167,7 +167,7 @@ fn drive_planner<T: Scalar>(
 /// step.
 fn answer_alone<T: Scalar>(
     ranks: &Ranks<'_, T>,
-    mut modelled: Option<&mut Modelled>,
+    mut modelled: Option<&mut NodeModels>,
     planner: &mut Planner,
 ) -> Result<BalanceStep<PlanRequest, Decision>, Error> {
     loop {

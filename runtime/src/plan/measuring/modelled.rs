@@ -10,14 +10,14 @@ use crate::error::Error;
 use crate::store::KnownTimes;
 
 /// Models of all devices, which answer a planner.
-pub(super) enum Modelled {
+pub(super) enum NodeModels {
     /// Of a look at all devices, from which the run learns on.
     Look(Box<Looking>),
     /// Of times that are known for certain.
     Known(Box<decide::Modelled>),
 }
 
-impl Modelled {
+impl NodeModels {
     /// Makes the models of every rank's devices by what is known of them for certain.
     ///
     /// # Errors
