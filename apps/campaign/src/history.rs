@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
-use crate::file::{Better, Campaign, CommandLine, Contender, TOOK};
+use crate::file::{Better, Campaign, CommandLine, Contender};
 use crate::point::{CampaignPoint, Parameter, Parameters, fingerprint};
-use crate::reading::Values;
+use crate::reading::{TOOK, Values};
 use crate::record::Repetition;
-use crate::schedule::RoundTask;
 
 /// A point and a contender of a campaign, by their numbers in the campaign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -35,6 +34,15 @@ struct CellHistory {
     rounds: BTreeMap<u32, Vec<Repetition>>,
     /// Attempts to try each combination of tuned values, by its fingerprint.
     trials: BTreeMap<String, Vec<Repetition>>,
+}
+
+/// A repetition to run.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct RoundTask {
+    pub cell: Cell,
+    /// `None` to try the tuned values.
+    pub round: Option<u32>,
+    pub tuned: Parameters,
 }
 
 impl History {

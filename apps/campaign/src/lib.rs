@@ -49,6 +49,7 @@ mod environment;
 mod error;
 mod expression;
 mod file;
+mod files;
 mod folder;
 mod gpus;
 mod history;

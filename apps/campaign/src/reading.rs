@@ -4,11 +4,31 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex, RegexBuilder};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::file::{JsonPlaces, RawResult, TOOK};
 use crate::statistics::find_median;
 use crate::template::is_name;
+
+/// Name of the value that every contender has: the seconds from its start to its end.
+pub const TOOK: &str = "took_s";
+
+/// The results of a contender as its file describes them.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawResult {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub json: Option<JsonPlaces>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub regex: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(untagged, expecting = "expected a list of keys, or a table with a place for each name")]
+pub(crate) enum JsonPlaces {
+    Keys(Vec<String>),
+    Places(BTreeMap<String, String>),
+}
 
 /// Values by name.
 pub(crate) type Values = BTreeMap<String, f64>;

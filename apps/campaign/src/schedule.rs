@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::file::{Campaign, CampaignGoal};
-use crate::history::{Cell, History, KnownValue, is_final, know};
-use crate::point::Parameters;
+use crate::history::{Cell, History, KnownValue, RoundTask, is_final, know};
 use crate::reading::Values;
 use crate::statistics::MedianInterval;
 
@@ -28,15 +27,6 @@ pub enum PointEnd {
     Budget,
     /// The time of the campaign was used up before a contender ran there.
     NotMeasured,
-}
-
-/// A repetition to run.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct RoundTask {
-    pub cell: Cell,
-    /// `None` to try the tuned values.
-    pub round: Option<u32>,
-    pub tuned: Parameters,
 }
 
 impl Campaign {

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::devices::{HealthDevices, JobDevice};
-use super::heat_map::format_heat_map;
+use super::heat_map::{HeatRow, format_heat_map};
 use super::sizes::SIZES;
 use crate::documents::FormatVersion;
 use crate::lines::{count, wrap};
@@ -90,6 +90,9 @@ pub struct CheckedSizeDocument {
     pub(super) transfers: Option<f64>,
 }
 
+/// A relative speed of a size, as far as it was measured.
+type SpeedOf = fn(&CheckedSizeDocument) -> Option<f64>;
+
 impl HealthDocument {
     /// Makes the document of the devices, from what was found about each.
     pub fn new(
@@ -161,14 +164,39 @@ impl HealthDocument {
         models.sort_unstable();
         models.dedup();
         for model in models {
-            let members = self.devices.iter().filter(|device| device.model == model);
-            text += &format_heat_map(model, &members.collect::<Vec<_>>(), width);
+            text += &self.draw_heat_map(model, width);
             text.push('\n');
         }
         for notice in &self.notices {
             text += &wrap(&format!("note: {notice}"), width);
         }
         text + &self.line + "\n"
+    }
+
+    /// Draws the speeds of the devices of a model. A device has further lines for the speeds while its neighbours were idle, and for
+    /// those of copies, if they were measured.
+    fn draw_heat_map(&self, model: &str, width: usize) -> String {
+        let members = self.devices.iter().filter(|device| device.model == model);
+        let mut sizes = members.clone().flat_map(|device| device.sizes.iter());
+        if sizes.all(|size| size.speed.is_none()) {
+            return String::new();
+        }
+        let passes: [(&str, SpeedOf); 3] = [
+            ("together", |size| size.speed),
+            ("alone", |size| size.alone),
+            ("copies", |size| size.transfers),
+        ];
+        let rows = members.clone().flat_map(|device| {
+            passes.map(|(pass, speed)| HeatRow {
+                names: [&device.host, &device.device, pass].map(str::to_owned),
+                speeds: device.sizes.iter().map(speed).collect(),
+            })
+        });
+        let rows = rows.filter(|row| row.speeds.iter().any(Option::is_some));
+        let first = members.clone().next().into_iter();
+        let units: Vec<u64> =
+            first.flat_map(|device| device.sizes.iter().map(|size| size.units)).collect();
+        format_heat_map(model, &units, rows.collect(), width)
     }
 
     /// Shows the operations per second of the largest size.

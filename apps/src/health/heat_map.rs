@@ -1,6 +1,5 @@
 //! The speeds of the devices of a model over the sizes, as text.
 
-use super::document::{CheckedDeviceDocument, CheckedSizeDocument};
 use crate::lines::wrap;
 use crate::table::TextTable;
 
@@ -8,27 +7,20 @@ use crate::table::TextTable;
 const SHADES: [(f64, char); 4] = [(0.95, ' '), (0.85, '░'), (0.7, '▒'), (0.5, '▓')];
 const DARKEST: char = '█';
 
-/// Formats a heat map of devices over sizes: speeds in percent of the class, the darker the slower. A device has further lines
-/// for the speeds while its neighbours were idle, and for those of copies, if they were measured.
-pub fn format_heat_map(model: &str, devices: &[&CheckedDeviceDocument], width: usize) -> String {
-    let sizes = devices.iter().flat_map(|device| device.sizes.iter());
-    if sizes.clone().all(|size| size.speed.is_none()) {
-        return String::new();
-    }
+/// The speeds of a device over the sizes, relative to those of the class.
+pub struct HeatRow {
+    /// Host, device and pass.
+    pub names: [String; 3],
+    pub speeds: Vec<Option<f64>>,
+}
+
+/// Formats a heat map of devices over sizes of these elements of C: speeds in percent of the class, the darker the slower.
+pub fn format_heat_map(model: &str, units: &[u64], rows: Vec<HeatRow>, width: usize) -> String {
     let title = format!("speed in % of {model}, by elements of C");
-    let units = devices[0].sizes.iter().map(|size| format!("|{}", show_units(size.units)));
+    let units = units.iter().map(|&units| format!("|{}", show_units(units)));
     let mut table = TextTable::new(3, &format!("host|device|pass{}", units.collect::<String>()));
-    for device in devices {
-        let mut add_row = |pass: &str, speed: fn(&CheckedSizeDocument) -> Option<f64>| {
-            let speeds: Vec<Option<f64>> = device.sizes.iter().map(speed).collect();
-            if speeds.iter().any(Option::is_some) {
-                let names = [&device.host, &device.device, pass].map(str::to_owned);
-                table.add_row(names.into_iter().chain(speeds.into_iter().map(show_speed)));
-            }
-        };
-        add_row("together", |size| size.speed);
-        add_row("alone", |size| size.alone);
-        add_row("copies", |size| size.transfers);
+    for HeatRow { names, speeds } in rows {
+        table.add_row(names.into_iter().chain(speeds.into_iter().map(show_speed)));
     }
     format!("{}{table}", wrap(&title, width))
 }

@@ -17,6 +17,7 @@ mod moving;
 mod product;
 mod rebalancer;
 mod session;
+mod session_state;
 mod settings;
 mod split;
 mod thread_bound;
@@ -40,7 +41,7 @@ mod _isochron {
     #[pymodule_export]
     use crate::rebalancer::{PyRebalancer, PyStep, measure_move};
     #[pymodule_export]
-    use crate::session::PySession;
+    use crate::session_state::PySession;
     #[pymodule_export]
     use crate::split::{PyLimits, PyPartition, split_units};
 

@@ -14,7 +14,7 @@ use pyo3::types::PyList;
 
 use crate::arrays::{ArrayMemory, list_arrays, make_array, name_element, read_element};
 use crate::errors::{Count, Number, RaisedError, agree_on};
-use crate::session::{PySession, SessionState};
+use crate::session_state::{PySession, SessionState};
 use crate::settings::{read_setting, to_python};
 use crate::thread_bound::{ThreadBound, run_detached};
 

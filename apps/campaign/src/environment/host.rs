@@ -7,6 +7,7 @@ use std::path::Path;
 use isochron_base::cpu_quota_cores;
 use serde_json::{Value, json};
 
+use crate::files::host_name;
 use crate::gpus::Gpus;
 
 /// Starts of the names of kernel options that change how fast programs run.
@@ -21,11 +22,6 @@ pub(super) fn describe_this_host() -> Value {
     facts["gpus"] = Gpus::open().describe();
     facts["cpu"]["quota_cores"] = cpu_quota_cores().into();
     facts
-}
-
-/// Returns the name of this host.
-pub(crate) fn host_name() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 /// The files in which the system describes itself.

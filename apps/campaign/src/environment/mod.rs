@@ -14,11 +14,11 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
 use self::host::describe_this_host;
-pub(crate) use self::host::host_name;
 use self::others::OtherHosts;
 pub use self::others::describe_host;
 pub(crate) use self::others::{find_reference, list_failed_launchers, list_unlike_hosts};
 use crate::file::Campaign;
+use crate::files::host_name;
 use crate::point::to_hex;
 
 /// Starts of the names of variables that change how programs run.

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 
-use super::host::{describe_this_host, host_name};
+use super::host::describe_this_host;
 use super::list_differences;
 use crate::file::{Campaign, CommandLine};
-use crate::folder::replace_file;
+use crate::files::{host_name, replace_file};
 use crate::process::run_process;
 
 /// Name of the folder, within the campaign's, where hosts describe themselves. Only the engine that holds the campaign uses it.

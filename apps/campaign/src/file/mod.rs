@@ -4,8 +4,6 @@ mod check;
 mod combine;
 mod raw;
 
-pub(crate) use raw::{JsonPlaces, RawResult};
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::ErrorKind;
@@ -17,11 +15,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::CampaignError;
 use crate::expression::Expression;
 use crate::point::{CampaignPoint, Parameter, Parameters, fingerprint};
-use crate::reading::ResultRule;
+use crate::reading::{ResultRule, TOOK};
 use crate::template::Template;
-
-/// Name of the value that every contender has: the seconds from its start to its end.
-pub const TOOK: &str = "took_s";
 
 /// Name of the folder of results in commands.
 pub(crate) const FOLDER: &str = "folder";

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use toml::Spanned;
 
 use super::{Better, Repeat};
 use crate::point::Parameter;
+use crate::reading::RawResult;
 
 /// Lists of values by name, as `[sweep]`, `[[zip]]` and `tune` have them.
 pub(super) type Lists = BTreeMap<Spanned<String>, Spanned<Vec<Parameter>>>;
@@ -51,22 +52,6 @@ pub(super) struct RawContender {
     pub better: Option<Better>,
     pub limit_s: Option<Spanned<f64>>,
     pub keep: Option<Spanned<bool>>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct RawResult {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub json: Option<JsonPlaces>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub regex: Option<String>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(untagged, expecting = "expected a list of keys, or a table with a place for each name")]
-pub(crate) enum JsonPlaces {
-    Keys(Vec<String>),
-    Places(BTreeMap<String, String>),
 }
 
 #[derive(Debug, Deserialize)]

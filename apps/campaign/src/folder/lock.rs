@@ -14,9 +14,8 @@ use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 use serde::{Deserialize, Serialize};
 
-use super::{open_regular, read_file};
-use crate::environment::host_name;
 use crate::error::CampaignError;
+use crate::files::{host_name, open_regular, read_file};
 use crate::processes::HostProcess;
 
 /// Name of the file that names the engine.

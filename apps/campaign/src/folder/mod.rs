@@ -7,20 +7,19 @@ mod lock;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use isochron_base::printable::show_path;
 pub use lock::Holder;
 use lock::{FolderLock, find_holder};
-use rustix::fs::OFlags;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use crate::environment::host_name;
 use crate::error::CampaignError;
 use crate::file::Campaign;
+use crate::files::{open_regular, read_file, replace_file};
 use crate::point::fingerprint;
 use crate::record::Repetition;
 
@@ -104,25 +103,6 @@ fn check_links(folder: &Path) -> Result<(), CampaignError> {
         }
     }
     Ok(())
-}
-
-/// Opens a file of a folder, which may be a stranger's: a link would show or replace a file elsewhere, and a pipe has no end.
-fn open_regular(path: &Path) -> io::Result<File> {
-    if !fs::symlink_metadata(path)?.is_file() {
-        let reason = "is no file of this folder, but a link, a pipe or a folder";
-        return Err(io::Error::other(reason));
-    }
-    // What comes into its place meanwhile is not followed, nor waited for.
-    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
-    let mut options = OpenOptions::new();
-    options.read(true).custom_flags(flags).open(path)
-}
-
-/// Reads a file of a folder, which may be a stranger's.
-fn read_file(path: &Path) -> io::Result<Vec<u8>> {
-    let mut content = Vec::new();
-    open_regular(path)?.read_to_end(&mut content)?;
-    Ok(content)
 }
 
 /// Makes a folder with those above it.
@@ -476,29 +456,6 @@ fn check_begun(
         return refuse(path, format!("holds rounds without the contender `{name}`"));
     }
     Ok(())
-}
-
-/// Writes a file that is never seen half written.
-pub(crate) fn replace_file(path: &Path, content: &[u8]) -> Result<(), CampaignError> {
-    if read_file(path).is_ok_and(|present| present == content) {
-        return Ok(());
-    }
-    // Of this process alone: the engines for several numbers of nodes begin together.
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(format!(".{}-{}.partial", host_name(), std::process::id()));
-    let write = || {
-        // A link of this name would lead elsewhere.
-        let _ = fs::remove_file(&partial);
-        let mut file = File::create_new(&partial)?;
-        file.write_all(content)?;
-        file.sync_all()?;
-        fs::rename(&partial, path)
-    };
-    write().map_err(|reason| {
-        // A part of it is of no use.
-        let _ = fs::remove_file(&partial);
-        CampaignError::Write { path: path.to_path_buf(), reason }
-    })
 }
 
 #[cfg(test)]

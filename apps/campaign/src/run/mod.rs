@@ -12,11 +12,10 @@ use crate::error::CampaignError;
 use crate::file::Campaign;
 use crate::folder::{CampaignFolder, find_part, prepare_parts};
 use crate::gpus::Gpus;
-use crate::history::History;
+use crate::history::{History, RoundTask};
 use crate::process::{EndedProcess, KEPT, LOOK, ProcessEnd, end_left, run_process};
 use crate::reading::{ResultRule, find_document};
 use crate::record::{Repetition, SCHEMA, Status};
-use crate::schedule::RoundTask;
 use crate::status::CampaignStatus;
 
 /// Time in which a batch system that ends a job signals all of its processes.

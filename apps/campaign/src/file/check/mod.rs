@@ -13,12 +13,12 @@ use toml::de::DeValue;
 use super::combine::{MOST, combine_all, join};
 use super::raw::{Lists, RawContender, RawFile, RawGoal};
 use super::{
-    Better, Campaign, CampaignGoal, ComputedValue, Contender, FOLDER, Repeat, TOOK,
+    Better, Campaign, CampaignGoal, ComputedValue, Contender, FOLDER, Repeat,
     fingerprint_definition,
 };
 use crate::expression::Expression;
 use crate::point::{CampaignPoint, Parameter, Parameters, describe_parameters};
-use crate::reading::ResultRule;
+use crate::reading::{ResultRule, TOOK};
 use crate::template::{Template, is_name};
 
 /// Longest time of a repetition unless the file says otherwise.
