@@ -118,9 +118,6 @@ impl CblasLibrary {
     }
 
     /// Opens `file` with up to `threads` threads of its own, if there is memory for products of `callers` threads at once.
-    ///
-    /// # Errors
-    /// As [`open`](Self::open).
     pub(super) fn open_for(
         file: &str,
         threads: c_int,

@@ -21,9 +21,6 @@ impl Planner {
     }
 
     /// Returns the rectangles of C that nodes hold while k is divided.
-    ///
-    /// # Errors
-    /// As [`hold_evenly()`].
     pub(super) fn hold_evenly(&self) -> Result<Layout, LayoutError> {
         hold_evenly(self.problem.c_blocks(), self.cluster.nodes)
     }

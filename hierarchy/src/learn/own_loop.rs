@@ -20,9 +20,6 @@ pub(crate) struct Stakes {
 
 impl Adaptive {
     /// Starts a loop with an unknown number of steps. The caller gives the first division.
-    ///
-    /// # Errors
-    /// As [`Adaptive::new`].
     pub(crate) fn for_own_loop(
         config: Tuning,
         total: u64,
@@ -42,9 +39,6 @@ impl Adaptive {
     }
 
     /// Changes the division if that pays. Returns `true` if it did.
-    ///
-    /// # Errors
-    /// As [`Adaptive::request_next`].
     pub(crate) fn consider_change(
         &mut self,
         stakes: Stakes,

@@ -89,9 +89,6 @@ impl AkimaFpm {
     }
 
     /// Builds the spline through these points without the points.
-    ///
-    /// # Errors
-    /// As [`from_points`](Self::from_points).
     pub(super) fn fit_points(points: &[Point]) -> Result<impl SpeedModel + use<>, ModelError> {
         points.iter().try_for_each(Point::check)?;
         Ok(Spline::through(average_knots(points)))

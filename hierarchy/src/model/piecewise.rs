@@ -58,9 +58,6 @@ impl PiecewiseFpm {
     }
 
     /// Builds the approximation by these points without the points.
-    ///
-    /// # Errors
-    /// As [`add`](Self::add).
     pub(super) fn fit_points(points: &[Point]) -> Result<Polyline, ModelError> {
         points.iter().try_for_each(Point::check)?;
         Ok(Polyline::through(restrict_shape(&average_knots(points))))

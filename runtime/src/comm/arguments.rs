@@ -82,9 +82,6 @@ impl<'c> CollectiveCall<'c> {
     /// Enters the call as [`enter`](Self::enter) does, if no rank has failed to prepare it, and returns what this rank has
     /// prepared. It waits once for the others.
     ///
-    /// # Errors
-    /// As [`enter`](Self::enter); and as [`agree`] if a rank has failed.
-    ///
     /// # Collective
     /// All ranks.
     pub(crate) fn enter_with<V>(
@@ -105,9 +102,6 @@ pub(crate) fn hash_arguments(arguments: &impl Hash) -> u64 {
 }
 
 /// Enters a call as [`CollectiveCall::enter_with`] does. Ranks compare `number`; `describe` is called only if numbers differ.
-///
-/// # Errors
-/// As [`CollectiveCall::enter_with`].
 ///
 /// # Collective
 /// All ranks.

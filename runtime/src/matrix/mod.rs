@@ -93,9 +93,6 @@ impl<T: Scalar> Matrix<T> {
 
     /// Makes a matrix of zeros whose part has room for as many columns again on each side, and for `rows` more rows above and
     /// below. Room is [never written](is_unwritten_memory_free) before it is used; there is none where that would count.
-    ///
-    /// # Errors
-    /// As [`zeros`](Self::zeros).
     pub(crate) fn zeros_with_room(spread: Spread, rank: usize, rows: usize) -> Result<Self, Error> {
         let part = find_part(&spread, rank)?;
         let frame = Frame::with_room::<T>(part, &spread.window(), [rows, part.cols]);
@@ -136,9 +133,6 @@ impl<'m, T: Scalar> HeldMatrix<'m, T> {
 
     /// Takes the program's memory as [`show`](Self::show) does, with the elements of `spread` in the order in which the program
     /// `has` them.
-    ///
-    /// # Errors
-    /// As [`show`](Self::show).
     pub(crate) fn show_scattered(
         spread: Spread,
         has: &Spread,
@@ -163,9 +157,6 @@ impl<'m, T: Scalar> HeldMatrix<'m, T> {
     }
 
     /// Takes the program's local matrix, with contiguous columns, as a matrix.
-    ///
-    /// # Errors
-    /// As [`show`](Self::show).
     pub(crate) fn lend(spread: Spread, rank: usize, local: ViewMut<'m, T>) -> Result<Self, Error> {
         let frame = Frame::lent(find_part(&spread, rank)?, local.ld());
         Ok(Self {

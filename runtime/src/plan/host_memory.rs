@@ -157,9 +157,6 @@ pub(crate) fn look_again(comm: &dyn Comm, team: &mut DeviceTeam, plan: &Plan) ->
 /// Makes room for updates of this job on every rank, then writes their operands: writing matrices would disturb ranks that
 /// measure already.
 ///
-/// # Errors
-/// As [`make_room`], and on every rank, if an allocation fails.
-///
 /// # Collective
 /// All ranks.
 pub(crate) fn prepare_operands<T: Scalar>(
