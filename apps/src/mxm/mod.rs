@@ -36,7 +36,7 @@ use num_complex::Complex64;
 use crate::failure::Failure;
 use crate::lines::output_width;
 use crate::output::{self, Answer, check_paths, create_file, name_path};
-use crate::trace::RunTrace;
+use crate::trace::{Recorder, RunTrace};
 use account::{AccountPhase, Stopwatch};
 use check::Check;
 pub use finished::{FinishedRun, MxmEnding};
@@ -68,12 +68,10 @@ pub fn run<'a>(
     let outputs = Outputs::create(comm, arguments, &problem)?;
     let trace = RunTrace::begin(comm, arguments.trace.as_deref(), start)?;
     let recorder = trace.as_ref().map(RunTrace::recorder);
-    let line = if arguments.quiet {
-        None
-    } else {
-        let limits = MeasuringLimits::of(&arguments.balance_config());
-        ProgressLine::on_terminal(comm, problem.flop(), limits).map(Rc::new)
-    };
+    let limits = MeasuringLimits::of(&arguments.balance_config());
+    let line = (!arguments.quiet)
+        .then(|| ProgressLine::on_terminal(comm, problem.flop(), limits).map(Rc::new))
+        .flatten();
     watch.line = line.as_deref();
     watch.recorder = recorder.cloned();
     watch.enter(AccountPhase::Devices);
@@ -83,18 +81,11 @@ pub fn run<'a>(
         None => settings,
     };
     let mut session = settings.build(Arc::clone(shared))?;
-    let mut observers: Vec<Rc<dyn Observer>> = Vec::new();
-    if let Some(line) = &line {
-        observers.push(line.clone());
-    }
     if let Some(recorder) = recorder {
         let names = session.devices().iter().map(|device| device.name.clone());
         recorder.set_devices(names, problem.element().flop());
-        observers.push(recorder.clone());
     }
-    if !observers.is_empty() {
-        session.observe_progress(Rc::new(observers));
-    }
+    observe(&mut session, line.as_ref(), recorder);
     watch.enter(AccountPhase::Plan);
     let plan = match given {
         Some(given) => session.adopt(given)?,
@@ -114,7 +105,10 @@ pub fn run<'a>(
         return Ok(answer.map(MxmEnding::Answer));
     }
     let out = outputs.out;
-    let report = with_element!(plan.problem().element(), T => multiply_as::<T>(&mut session, &mut watch, arguments, &plan, files, out))?;
+    let (run, watching) = (&mut session, &mut watch);
+    let report = with_element!(plan.problem().element(), T => {
+        multiply_as::<T>(run, watching, arguments, &plan, files, out)
+    })?;
     drop(session);
     if let Some(trace) = trace {
         trace.finish(comm)?;
@@ -123,15 +117,28 @@ pub fn run<'a>(
     let finished =
         FinishedRun { arguments, plan, report, file: outputs.report, watch: watch.end_work() };
     let finished = (comm.rank() == 0).then_some(finished);
-    if let Some(failure) = failure {
+    match (failure, finished) {
+        (None, finished) => Ok(finished.map(Box::new).map(MxmEnding::Run)),
         // A rank that fails after the end of MPI would end the job before the head rank has printed.
-        let Some(finished) = finished else {
-            return Err(failure);
-        };
-        let answer = finished.close()?.with_failure(failure);
-        return Ok(Some(MxmEnding::Answer(answer)));
+        (Some(failure), None) => Err(failure),
+        (Some(failure), Some(finished)) => {
+            Ok(Some(MxmEnding::Answer(finished.close()?.with_failure(failure))))
+        }
     }
-    Ok(finished.map(Box::new).map(MxmEnding::Run))
+}
+
+/// Shows the progress of a session on the line and in the timeline, as far as there are some.
+fn observe(
+    session: &mut Session,
+    line: Option<&Rc<ProgressLine>>,
+    recorder: Option<&Rc<Recorder>>,
+) {
+    let line = line.map(|line| Rc::clone(line) as Rc<dyn Observer>);
+    let recorder = recorder.map(|recorder| Rc::clone(recorder) as Rc<dyn Observer>);
+    let observers: Vec<Rc<dyn Observer>> = line.into_iter().chain(recorder).collect();
+    if !observers.is_empty() {
+        session.observe_progress(Rc::new(observers));
+    }
 }
 
 /// Returns the failure of a result that did not pass its check.
@@ -170,12 +177,7 @@ fn multiply_as<T: Element>(
 ) -> Result<Report, Error> {
     let shared = Arc::clone(session.comm());
     let comm = shared.as_ref();
-    let beta = match &arguments.c {
-        Some(_) => Complex64::ONE,
-        None => Complex64::ZERO,
-    };
-    let scalars =
-        Scalars { alpha: T::of(arguments.alpha), beta: T::of(arguments.beta.unwrap_or(beta)) };
+    let scalars = find_scalars::<T>(arguments);
     watch.enter(AccountPhase::Matrices);
     session.check_memory(plan)?;
     let mut product = session.prepare::<T>(plan, RunConfig { leaves_c: true })?;
@@ -212,15 +214,7 @@ fn multiply_as<T: Element>(
         product.run(session, scalars, Factors::of(a, b), &mut c)?
     } else {
         watch.enter(AccountPhase::Multiply);
-        let mut make = |part: &PartOfK| {
-            watch.enter(AccountPhase::Matrices);
-            let (a, b) = source.make_factors(part.a(), part.b())?;
-            let (a, b) = (a.alone(comm.rank()), b.alone(comm.rank()));
-            watch.enter(AccountPhase::Check);
-            check.add(comm, part.plan().operands(&a, &b))?;
-            watch.enter(AccountPhase::Multiply);
-            Ok((a, b))
-        };
+        let mut make = |part: &PartOfK| source.make_part(watch, &mut check, part);
         let run = product.run(session, scalars, Factors::made(&mut make), &mut c)?;
         watch.enter(AccountPhase::Matrices);
         source.finish_reading()?;
@@ -256,6 +250,12 @@ fn multiply_as<T: Element>(
     report.notices.extend(source.notices);
     report.overflow = overflow.map(|found| found.to_string());
     Ok(report)
+}
+
+/// Returns the factors of the product that the options ask for.
+fn find_scalars<T: Element>(arguments: &MxmArguments) -> Scalars<T> {
+    let beta = if arguments.c.is_some() { Complex64::ONE } else { Complex64::ZERO };
+    Scalars { alpha: T::of(arguments.alpha), beta: T::of(arguments.beta.unwrap_or(beta)) }
 }
 
 /// Frees A and B: the system takes a while for each page.
@@ -328,6 +328,22 @@ impl MatrixSource<'_> {
     ) -> Result<(Matrix<T>, Matrix<T>), Error> {
         let a = self.make_matrix(a, 0)?;
         Ok((a, self.make_matrix(b, 1)?))
+    }
+
+    /// Makes a part of k of A and B, and adds it to the check.
+    fn make_part<T: Element>(
+        &mut self,
+        watch: &mut Stopwatch<'_>,
+        check: &mut Check<T>,
+        part: &PartOfK,
+    ) -> Result<(Matrix<T>, Matrix<T>), Error> {
+        watch.enter(AccountPhase::Matrices);
+        let (a, b) = self.make_factors(part.a(), part.b())?;
+        let (a, b) = (a.alone(self.comm.rank()), b.alone(self.comm.rank()));
+        watch.enter(AccountPhase::Check);
+        check.add(self.comm, part.plan().operands(&a, &b))?;
+        watch.enter(AccountPhase::Multiply);
+        Ok((a, b))
     }
 
     /// Reads A (0), B (1) or C (2) from its file, or generates it with a seed of its own.
