@@ -110,7 +110,8 @@ impl CblasLibrary {
     /// A library that is not recognised keeps its settings.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// [`DeviceError::Blas`] if it cannot be opened, has no `cblas_dgemm`, or uses 64-bit integers; [`DeviceError::BlasMemory`]
+    /// if the system refuses the memory that it needs; [`DeviceError::Threads`] if no thread can be started to load it.
     pub fn open_threaded(file: &str, threads: usize) -> Result<Self, DeviceError> {
         // No machine has more threads than fit into an integer.
         let threads = c_int::try_from(threads).unwrap_or(c_int::MAX);

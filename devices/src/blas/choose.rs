@@ -77,7 +77,8 @@ pub enum FoundBlas {
 /// [`BlasChoice`].
 ///
 /// # Errors
-/// As [`find_blas`].
+/// [`DeviceError::Blas`] with the library if a named one is missing or computes wrongly; [`DeviceError::BlasMemory`] if the
+/// system refuses the memory that it needs; [`DeviceError::UnknownBlas`] if the variable does not name a BLAS.
 pub fn choose_blas(choice: &BlasChoice) -> Result<Arc<dyn Blas>, DeviceError> {
     let found = find_blas(choice, 1)?;
     if let FoundBlas::Candidates(candidates) = &found {

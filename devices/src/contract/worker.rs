@@ -254,7 +254,7 @@ pub trait Worker: Updates<f32> + Updates<f64> + Updates<Complex32> + Updates<Com
     /// default it does nothing.
     ///
     /// # Errors
-    /// As [`begin`](Updates::begin).
+    /// [`DeviceError::Memory`] if the job does not fit; errors of the device.
     fn reserve(&mut self, _job: &JobShape) -> Result<(), DeviceError> {
         Ok(())
     }
@@ -303,7 +303,9 @@ pub trait Updates<T: Scalar>: Send {
     /// Computes as [`update_ahead`](Self::update_ahead), without knowing the next update.
     ///
     /// # Errors
-    /// As [`update_ahead`](Self::update_ahead).
+    /// [`DeviceError::Order`] outside a job; [`DeviceError::Element`] in a job of another type; [`DeviceError::Shape`] if the
+    /// shapes do not match or C is not the one of `begin`; [`DeviceError::InnerDimension`] if `k > k_max`; errors of the
+    /// device.
     fn update(
         &mut self,
         alpha: T,
@@ -340,7 +342,8 @@ impl JobCheck {
     /// Checks the operands of an update.
     ///
     /// # Errors
-    /// As [`Updates::update_ahead`]: `Order`, `Element`, `Shape`, `InnerDimension`. The job is closed.
+    /// [`DeviceError::Order`], [`DeviceError::Element`], [`DeviceError::Shape`] and [`DeviceError::InnerDimension`] where
+    /// [`Updates::update_ahead`] has them. The job is closed.
     pub fn update<T: Scalar>(
         &mut self,
         a: &View<'_, T>,
@@ -357,7 +360,7 @@ impl JobCheck {
     /// Closes the job.
     ///
     /// # Errors
-    /// As [`Updates::finish`]: `Order`, `Element`, `Shape`.
+    /// [`DeviceError::Order`], [`DeviceError::Element`] and [`DeviceError::Shape`] where [`Updates::finish`] has them.
     pub fn finish<T: Scalar>(&mut self, c: &ViewMut<'_, T>) -> Result<(), DeviceError> {
         self.open.take().ok_or(DeviceError::Order { call: "finish" })?.check_c(c)
     }

@@ -74,7 +74,8 @@ impl Engine {
     /// Takes the memory of a job, so that its [`begin`](Self::begin) finds it; a job under way is abandoned.
     ///
     /// # Errors
-    /// As [`begin`](Self::begin).
+    /// [`DeviceError::CudaMemory`] if the smallest tiles exceed the limits; [`DeviceError::Cuda`] if a call fails, with the
+    /// allocation that was refused if that is the reason.
     pub fn reserve(&mut self, job: &JobShape) -> Result<(), DeviceError> {
         let gpu = self.abandon()?;
         if let Some(shape) = count_depth(job) {

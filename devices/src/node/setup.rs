@@ -147,7 +147,8 @@ impl SharedHost {
     /// Takes this rank's GPUs, as [`assign_gpus`] assigns them.
     ///
     /// # Errors
-    /// As [`assign_gpus`].
+    /// On the rank with the wish: [`DeviceError::Parameter`] for a GPU that is not there or belongs to another device, and the
+    /// driver's error if a file names one and the driver fails. The other ranks get no GPU then.
     pub fn take_gpus(
         &mut self,
         host: Vec<Told<GpuOffers>>,
@@ -182,7 +183,7 @@ impl SharedHost {
     /// file's own rule.
     ///
     /// # Errors
-    /// As [`make_team`].
+    /// Errors of hardware that cannot be found or bound; [`DeviceError::Parameter`] if a device names cores that are not there.
     pub fn open(
         mut self,
         grouping: Option<Grouping>,

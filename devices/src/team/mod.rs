@@ -117,7 +117,7 @@ impl DeviceTeam {
     /// Returns the bytes of host memory that `job` needs beyond the matrices, over all devices.
     ///
     /// # Errors
-    /// As [`job_needs`](Self::job_needs).
+    /// [`DeviceError::Slices`] and [`DeviceError::Width`] if `slices` do not fit the team or the job.
     pub fn memory_needed(&self, job: &JobShape, slices: &[usize]) -> Result<u64, DeviceError> {
         let needs = self.job_needs(job, slices)?;
         Ok(needs.iter().map(|needs| needs.host_bytes).sum())
@@ -152,7 +152,8 @@ impl DeviceTeam {
     /// Scales `C = beta·C` on all devices at the same time, as [`Updates::scale`].
     ///
     /// # Errors
-    /// As [`begin`](Self::begin).
+    /// [`DeviceError::Slices`] and [`DeviceError::Width`] if `slices` do not fit the team or `c`; [`DeviceError::Device`] with
+    /// the first device that failed; [`DeviceError::Forked`] in a forked child.
     pub fn scale<T: Scalar>(
         &mut self,
         beta: T,
@@ -170,7 +171,7 @@ impl DeviceTeam {
     /// the most. The others' numbers are powers of two, so this is a multiple of each, or all updates of the job.
     ///
     /// # Errors
-    /// As [`job_needs`](Self::job_needs).
+    /// [`DeviceError::Slices`] and [`DeviceError::Width`] if `slices` do not fit the team or the job.
     pub fn updates_per_visit(
         &self,
         job: &JobShape,
@@ -188,7 +189,8 @@ impl DeviceTeam {
     /// Takes the memory that a job will need on every device, as [`Worker::reserve`].
     ///
     /// # Errors
-    /// As [`begin`](Self::begin).
+    /// [`DeviceError::Slices`] and [`DeviceError::Width`] if `slices` do not fit the team or `c`; [`DeviceError::Device`] with
+    /// the first device that failed; [`DeviceError::Forked`] in a forked child.
     pub fn reserve(&mut self, job: &JobShape, slices: &[usize]) -> Result<(), DeviceError> {
         self.check_slices(slices, job.cols)?;
         // Pinned memory is made about as fast as C is copied.
@@ -225,7 +227,9 @@ impl DeviceTeam {
     /// thread, after one such call.
     ///
     /// # Errors
-    /// As [`begin`](Self::begin). A panic in a device is such an error too; the others finish their update first.
+    /// [`DeviceError::Slices`] and [`DeviceError::Width`] if `slices` do not fit the team or `c`; [`DeviceError::Device`] with
+    /// the first device that failed; [`DeviceError::Forked`] in a forked child. A panic in a device is an error too; the others
+    /// finish their update first.
     pub fn update<T: Scalar>(
         &mut self,
         alpha: T,
@@ -259,7 +263,8 @@ impl DeviceTeam {
     /// Ends the job on every device, as [`Updates::finish`], and returns the time of each. Then `c` holds the result.
     ///
     /// # Errors
-    /// As [`begin`](Self::begin).
+    /// [`DeviceError::Slices`] and [`DeviceError::Width`] if `slices` do not fit the team or `c`; [`DeviceError::Device`] with
+    /// the first device that failed; [`DeviceError::Forked`] in a forked child.
     pub fn finish<T: Scalar>(
         &mut self,
         c: ViewMut<'_, T>,
@@ -272,7 +277,8 @@ impl DeviceTeam {
     /// their job and begin it again on their new ones; the others go on. Returns the time of each device.
     ///
     /// # Errors
-    /// As [`begin`](Self::begin).
+    /// [`DeviceError::Slices`] and [`DeviceError::Width`] if `slices` do not fit the team or `c`; [`DeviceError::Device`] with
+    /// the first device that failed; [`DeviceError::Forked`] in a forked child.
     pub fn redivide<T: Scalar>(
         &mut self,
         mut c: ViewMut<'_, T>,

@@ -42,7 +42,7 @@ impl Modelled {
     /// Predicts the time of every node for an update of a part of C, with its devices balanced.
     ///
     /// # Errors
-    /// As [`Idpa::observe`](crate::balance::Idpa::observe).
+    /// [`BalanceError::Partition`] if the models do not admit a division.
     pub fn predict(
         &mut self,
         parts: &[Extent],

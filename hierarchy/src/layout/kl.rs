@@ -14,7 +14,10 @@ use crate::partition::even;
 /// which [`br()`](super::br()) minimises.
 ///
 /// # Errors
-/// As [`br_in()`], the speeds being its areas.
+/// [`LayoutError::InvalidArea`] for a negative or non-finite speed; [`LayoutError::NoSuchNode`], [`LayoutError::Repeated`], and
+/// [`LayoutError::NotArranged`] for a node of positive speed, if the columns do not hold every node once;
+/// [`LayoutError::NoArea`] if there are blocks and no speed is positive; [`LayoutError::NoNodes`] and
+/// [`LayoutError::TooLarge`].
 ///
 /// # Example
 /// The example of the report: nine nodes on 6 × 6 blocks.

@@ -86,7 +86,8 @@ pub fn arrange_in(
 /// or gets one at the right.
 ///
 /// # Errors
-/// As [`arrange()`].
+/// [`LayoutError::InvalidArea`] for a negative or non-finite area; [`LayoutError::NoArea`] if there are blocks and no area is
+/// positive; [`LayoutError::NoNodes`] and [`LayoutError::TooLarge`].
 pub fn rearrange(current: &Layout, method: Method, areas: &[f64]) -> Result<Layout, LayoutError> {
     let (rows, cols) = (current.rows(), current.cols());
     let free = match Way::of(current) {

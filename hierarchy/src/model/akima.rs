@@ -97,7 +97,7 @@ impl AkimaFpm {
     /// Adds a measured point and renews the spline.
     ///
     /// # Errors
-    /// As [`from_points`](Self::from_points); the model is then unchanged.
+    /// [`ModelError::InvalidPoint`] or [`ModelError::InvalidInterval`] for a bad point. The model is then unchanged.
     pub fn add(&mut self, point: Point) -> Result<(), ModelError> {
         point.check()?;
         self.points.push(point);

@@ -86,8 +86,8 @@ impl TimeFunction {
     /// A size that was given up ([`Point`] with `reps = 0`) and never measured is impossible.
     ///
     /// # Errors
-    /// As [`new`](Self::new), without `RepeatedSize`; [`ModelError::InvalidInterval`] for a bad
-    /// confidence interval.
+    /// [`ModelError::ZeroGranule`]; [`ModelError::InvalidPoint`] for 0 units or a time that is not within 1e-100 to 1e100 s;
+    /// [`ModelError::InvalidInterval`] for a bad confidence interval; [`ModelError::NotAMultiple`] of the granule.
     pub fn from_points(
         granule: u64,
         points: &[Point],

@@ -102,7 +102,7 @@ impl SizeProblem {
     /// States the problem of dividing `total` units among `copies` of these devices.
     ///
     /// # Errors
-    /// As [`check_capacity`].
+    /// [`PartitionError::NoDevices`], [`PartitionError::BeyondModels`] or [`PartitionError::BeyondLimits`].
     pub fn new(
         functions: &[TimeFunction],
         limits: &[Limits],

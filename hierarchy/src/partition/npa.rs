@@ -63,7 +63,8 @@ pub struct NpaSolution {
 /// [`Guess::Proportional`]; see [`npa_from`].
 ///
 /// # Errors
-/// As [`npa_from`].
+/// [`PartitionError::NoDevices`] if there are units and no models; [`PartitionError::InvalidModel`] for a model that gives no
+/// finite positive time for an even share.
 ///
 /// # References
 /// Clarke's thesis, section 4.2.

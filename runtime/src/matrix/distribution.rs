@@ -60,7 +60,7 @@ impl Distribution {
     /// Spreads a block-cyclic matrix over a grid of the first of `n_ranks` ranks; the others hold nothing.
     ///
     /// # Errors
-    /// As [`Spread::block_cyclic`].
+    /// The errors of [`Spread::block_cyclic`].
     pub fn block_cyclic(
         matrix: &BlockCyclic,
         grid: ProcessGrid,
@@ -72,7 +72,7 @@ impl Distribution {
     /// Puts a `rows×cols` matrix on `rank`, one of `n_ranks`.
     ///
     /// # Errors
-    /// As [`Spread::on_one`].
+    /// The errors of [`Spread::on_one`].
     pub fn on_one(
         rows: usize,
         cols: usize,
@@ -126,7 +126,7 @@ impl Distribution {
     /// Returns the submatrix in these rows and columns, counted from 0, with its elements in place.
     ///
     /// # Errors
-    /// As [`Spread::sub`].
+    /// The errors of [`Spread::sub`].
     pub fn sub(&self, rows: Range<usize>, cols: Range<usize>) -> Result<Self, SpreadError> {
         let pieces = self.pieces.iter();
         let pieces = pieces.map(|piece| piece.sub(rows.clone(), cols.clone()));

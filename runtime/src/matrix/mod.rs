@@ -106,7 +106,8 @@ impl<T: Scalar> Matrix<T> {
     /// Generates a matrix.
     ///
     /// # Errors
-    /// As [`zeros`](Matrix::zeros).
+    /// [`Error::Allocation`] if the system refuses the memory; [`Error::Spread`] if the elements of `rank` are not one
+    /// rectangle.
     pub fn generate(spread: Spread, rank: usize, generator: Generator) -> Result<Self, Error> {
         let mut matrix = Self::zeros(spread, rank)?;
         matrix.fill(|row, col| generator.element(row, col));

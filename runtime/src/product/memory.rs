@@ -28,7 +28,7 @@ impl<T: Scalar> RunMemory<T> {
     /// Makes the memory that a failed run has lost, and reserves the memory of the devices again.
     ///
     /// # Errors
-    /// As [`make`](Self::make).
+    /// On this rank alone: [`Error::Shape`] for a plan of another element type; [`Error::Allocation`]; [`Error::Device`].
     pub fn renew(&mut self, team: &mut DeviceTeam, plan: &Plan, rank: usize) -> Result<(), Error> {
         if self.rooms.len() != plan.panel_sets() {
             // A failure has cost the rooms.

@@ -80,7 +80,7 @@ impl Session {
     /// ```
     ///
     /// # Errors
-    /// As [`prepare`](Self::prepare) and [`Product::run`].
+    /// The errors of [`prepare`](Self::prepare) and [`Product::run`].
     ///
     /// # Collective
     /// All ranks, with the same arguments but for their memory.

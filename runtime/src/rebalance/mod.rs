@@ -228,7 +228,9 @@ impl Rebalancer {
     /// [`balance`](Self::balance) in one.
     ///
     /// # Errors
-    /// As [`balance`](Self::balance).
+    /// On every rank: [`Error::Parameter`] for an invalid time, and for `begin` and `end` that do not match, on any rank since
+    /// the last decision; [`Error::Adaptive`] if the times do not admit a division; [`Error::Forked`] in a forked child of the
+    /// process that has made the balancer.
     ///
     /// # Collective
     /// All ranks.
@@ -293,7 +295,7 @@ impl Rebalancer {
     /// Makes an array of zeros for the units of this rank's part, each of `unit_len` elements, with room for the moves to come.
     ///
     /// # Errors
-    /// As [`UnitArray::zeros`].
+    /// [`Error::Allocation`] if the system refuses the memory.
     ///
     /// # Collective
     /// All ranks, with the same `unit_len` and type.
@@ -342,7 +344,9 @@ impl Rebalancer {
     /// are not touched.
     ///
     /// # Errors
-    /// As [`migrate_memory`](Self::migrate_memory).
+    /// On every rank, which keeps its memory as it was: [`Error::Settings`] for ranks with units or elements of different
+    /// lengths; [`Error::Parameter`] for memory without a place for each unit of the parts before and after the change;
+    /// [`Error::Allocation`].
     ///
     /// # Collective
     /// All ranks, with the same type.
@@ -361,7 +365,9 @@ impl Rebalancer {
     /// the others that it does not [keep](MovedBlocks::kept).
     ///
     /// # Errors
-    /// As [`migrate_memory`](Self::migrate_memory).
+    /// On every rank, which keeps its memory as it was: [`Error::Settings`] for ranks with units or elements of different
+    /// lengths; [`Error::Parameter`] for memory without a place for each unit of the parts before and after the change;
+    /// [`Error::Allocation`].
     ///
     /// # Collective
     /// All ranks, with the same type.
@@ -391,7 +397,9 @@ impl Rebalancer {
     /// Returns the number of sweeps, changes, drifts and unusable times so far, the same on every rank.
     ///
     /// # Errors
-    /// As [`balance`](Self::balance).
+    /// On every rank: [`Error::Parameter`] for an invalid time, and for `begin` and `end` that do not match, on any rank since
+    /// the last decision; [`Error::Adaptive`] if the times do not admit a division; [`Error::Forked`] in a forked child of the
+    /// process that has made the balancer.
     ///
     /// # Collective
     /// All ranks, between two sweeps.
@@ -403,7 +411,9 @@ impl Rebalancer {
     /// Returns what is known so far, for a checkpoint; the same bytes on every rank.
     ///
     /// # Errors
-    /// As [`balance`](Self::balance).
+    /// On every rank: [`Error::Parameter`] for an invalid time, and for `begin` and `end` that do not match, on any rank since
+    /// the last decision; [`Error::Adaptive`] if the times do not admit a division; [`Error::Forked`] in a forked child of the
+    /// process that has made the balancer.
     ///
     /// # Collective
     /// All ranks, between two sweeps.

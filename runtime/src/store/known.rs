@@ -355,7 +355,7 @@ impl JobStore {
     /// Writes the times that this job has seen so far, as [`ModelStore::save`] does.
     ///
     /// # Errors
-    /// As [`ModelStore::save`].
+    /// The errors of [`ModelStore::save`].
     pub fn save(&mut self, host: &str) -> Result<Option<(PathBuf, SegmentFile)>, Error> {
         self.store.save(host)
     }

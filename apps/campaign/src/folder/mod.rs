@@ -208,7 +208,8 @@ impl CampaignFolder {
     /// Writes the line of a repetition, and waits until it is on the disk.
     ///
     /// # Errors
-    /// As [`check`](Self::check); [`CampaignError::Write`], after which the file has whole lines all the same.
+    /// [`CampaignError::Write`] if the file cannot be written, if another engine has taken the folder, or if its lines were
+    /// moved, removed or added to. The file has whole lines all the same.
     pub fn append(&mut self, repetition: &Repetition) -> Result<(), CampaignError> {
         self.check()?;
         let written = serde_json::to_string(repetition).map_err(io::Error::from).and_then(|line| {
@@ -235,7 +236,8 @@ impl CampaignFolder {
     /// Keeps the description of an environment as `env/NAME.json`; returns its name.
     ///
     /// # Errors
-    /// As [`check`](Self::check); [`CampaignError::Write`].
+    /// [`CampaignError::Write`] if the file cannot be written, if another engine has taken the folder, or if its lines were
+    /// moved, removed or added to.
     pub fn keep_environment(&self, facts: &Value) -> Result<String, CampaignError> {
         self.keep(ENVIRONMENTS, facts, &format!("{facts:#}\n"))
     }
@@ -243,7 +245,8 @@ impl CampaignFolder {
     /// Keeps a document that a contender printed, before the line that names it; returns its name.
     ///
     /// # Errors
-    /// As [`check`](Self::check); [`CampaignError::Write`].
+    /// [`CampaignError::Write`] if the file cannot be written, if another engine has taken the folder, or if its lines were
+    /// moved, removed or added to.
     pub fn keep_document(&self, document: &Value) -> Result<String, CampaignError> {
         self.keep(DOCUMENTS, document, &document.to_string())
     }

@@ -72,7 +72,9 @@ pub fn run(
 /// for several numbers of nodes may run at the same time.
 ///
 /// # Errors
-/// As [`run`]; [`CampaignError::Nodes`] if no point needs this number of nodes.
+/// [`CampaignError::Nodes`] if no point needs this number of nodes; [`CampaignError::Stopped`] after `stop`;
+/// [`CampaignError::Held`] if another engine has the folder; [`CampaignError::File`], [`CampaignError::Line`] and
+/// [`CampaignError::Write`] for files in it. In each case the folder is as good as before, and the next run goes on.
 pub fn run_nodes(
     campaign: &Campaign,
     folder: &Path,

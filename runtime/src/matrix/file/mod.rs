@@ -352,7 +352,9 @@ pub fn digest_file<T: Scalar>(path: &Path) -> Result<((usize, usize), Digest), E
 /// Writes `matrix` to the file at `path`.
 ///
 /// # Errors
-/// As [`reserve`] and [`OutputFile::write`].
+/// On every rank: [`Error::File`] if the ending is unknown or the head rank cannot write in the folder; [`Error::Space`] if
+/// there is too little space; [`Error::Output`] if a rank that writes fails, or the elements in the file are others;
+/// [`Error::Shape`] for a [window](super::Spread::within): no rank holds the rest.
 ///
 /// # Collective
 /// All ranks, with the same `path`.

@@ -217,7 +217,9 @@ fn blame_change<R>(file: &WatchedFile, outcome: Result<R, String>) -> Result<R, 
 /// what was [lost](InputFile::describe_losses) of its numbers.
 ///
 /// # Errors
-/// As [`open`], [`InputFile::read`] and [`InputFile::check`].
+/// On every rank: [`Error::File`] if the file cannot be read, is broken, truncated or of another shape than `spread`, holds
+/// complex numbers and `T` is real, or has changed meanwhile; [`Error::Spread`] if a rank of `spread` holds more than one
+/// rectangle; [`Error::Allocation`].
 ///
 /// # Collective
 /// All ranks, with the same arguments.

@@ -143,7 +143,9 @@ impl<T: Scalar> Matrix<T> {
     /// [`transposed`](RedistributeConfig::transposed) says so.
     ///
     /// # Errors
-    /// As [`redistribute`]; [`Error::Spread`] if a rank of `to` holds more than one rectangle.
+    /// On every rank if any rank fails: [`Error::Spread`] for spreads of different shapes or of another number of ranks, and
+    /// for memory that cannot hold its part; [`Error::Settings`] for arguments that differ between ranks;
+    /// [`Error::Allocation`]. Also [`Error::Spread`] if a rank of `to` holds more than one rectangle.
     ///
     /// # Collective
     /// All ranks, with the same spreads and configuration.
@@ -167,7 +169,9 @@ impl<T: Scalar> HeldMatrix<'_, T> {
     /// Copies the matrix to another spread.
     ///
     /// # Errors
-    /// As [`redistribute`].
+    /// On every rank if any rank fails: [`Error::Spread`] for spreads of different shapes or of another number of ranks, and
+    /// for memory that cannot hold its part; [`Error::Settings`] for arguments that differ between ranks;
+    /// [`Error::Allocation`].
     ///
     /// # Collective
     /// All ranks, with the same `to`.
@@ -207,7 +211,9 @@ impl<T: Scalar> HeldMatrix<'_, T> {
     /// Copies the matrix to `target`, the memory of its spread `to`.
     ///
     /// # Errors
-    /// As [`redistribute`].
+    /// On every rank if any rank fails: [`Error::Spread`] for spreads of different shapes or of another number of ranks, and
+    /// for memory that cannot hold its part; [`Error::Settings`] for arguments that differ between ranks;
+    /// [`Error::Allocation`].
     ///
     /// # Collective
     /// All ranks, with the same spread.

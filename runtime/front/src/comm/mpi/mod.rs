@@ -116,7 +116,9 @@ impl MpiComm {
     /// Its messages do not mix with those of `comm`, which stays as it is, with its error handler.
     ///
     /// # Errors
-    /// As [`adopt_raw`](Self::adopt_raw).
+    /// [`Error::Parameter`] if MPI is not initialised, or finalised already, and for the null communicator or one between two
+    /// groups; on every rank, [`Error::Mpi`] if MPI fails or does not allow any rank's calling thread to call it while other
+    /// threads compute, as with `MPI_THREAD_SINGLE`; [`Error::Forked`] in a forked child of a process that has met MPI.
     ///
     /// # Collective
     /// All ranks of `comm`.
@@ -150,7 +152,10 @@ impl MpiComm {
     /// does. `MPI_Comm_c2f` gives the number in C, `py2f` in mpi4py.
     ///
     /// # Errors
-    /// As [`adopt_raw`](Self::adopt_raw); [`Error::Parameter`] for a number of which MPI knows no communicator.
+    /// [`Error::Parameter`] for a number of which MPI knows no communicator. [`Error::Parameter`] if MPI is not initialised, or
+    /// finalised already, and for the null communicator or one between two groups; on every rank, [`Error::Mpi`] if MPI fails
+    /// or does not allow any rank's calling thread to call it while other threads compute, as with `MPI_THREAD_SINGLE`;
+    /// [`Error::Forked`] in a forked child of a process that has met MPI.
     ///
     /// # Safety
     /// The MPI library that this program is linked with has given this number to a communicator, which may have been freed, or
