@@ -121,7 +121,7 @@ fn refuse_thread_level() {
     mpi.finalize();
 }
 
-/// What is no communicator of ranks that work together is refused; the program's error handler stays as it is.
+/// Only a communicator of ranks that work together is taken; the program's error handler stays as it is.
 fn refuse_wrong_communicators() {
     // SAFETY: MPI does not run yet, which is what is tested.
     let early = unsafe { MpiComm::adopt_raw(ffi::RSMPI_COMM_NULL) };

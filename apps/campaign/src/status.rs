@@ -38,7 +38,7 @@ pub struct CampaignStatus {
     pub took_s: f64,
     /// Number of environments in which they were measured.
     pub environments: usize,
-    /// What is left.
+    /// The work that is left.
     pub left: Forecast,
     /// Contenders that have failed, with the points.
     pub failures: Vec<Failed>,

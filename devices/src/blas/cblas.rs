@@ -433,7 +433,7 @@ impl RawLibrary {
     /// Finds the functions of OpenBLAS that take buffers and give them back. The prefix of a build may be missing there.
     ///
     /// # Safety
-    /// As [`find_symbol`](Self::find_symbol).
+    /// The conditions of [`find_symbol`](Self::find_symbol).
     unsafe fn find_buffers(&self, prefix: &str) -> Option<Arc<Buffers>> {
         [prefix, ""].into_iter().find_map(|prefix| {
             // SAFETY: the signatures are those of OpenBLAS's common.h; no other library has these functions.

@@ -19,7 +19,7 @@ impl OpenGpu {
     /// Queues the product, in parts if cuBLAS finds no memory for the whole.
     ///
     /// # Safety
-    /// As [`BlasHandle::multiply`](super::blas::BlasHandle::multiply).
+    /// The conditions of [`BlasHandle::multiply`](super::blas::BlasHandle::multiply).
     pub unsafe fn multiply<T: Scalar>(
         &mut self,
         alpha: T,

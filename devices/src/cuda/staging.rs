@@ -140,7 +140,7 @@ impl Staging {
     /// Queues the copy of a piece between a slot and its part of the matrix at `place`, and `done` behind it.
     ///
     /// # Safety
-    /// As [`Stream::copy`].
+    /// The conditions of [`Stream::copy`].
     unsafe fn copy_piece<T: Scalar>(
         &self,
         stream: &Stream,

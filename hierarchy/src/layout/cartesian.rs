@@ -72,7 +72,7 @@ pub enum GridRule {
 /// are blocks and no speed is positive, [`LayoutError::NoNodes`], [`LayoutError::TooLarge`].
 ///
 /// # References
-/// As [`cartesian_in()`].
+/// The errors of [`cartesian_in()`].
 pub fn cartesian(
     rule: GridRule,
     speeds: &[f64],

@@ -179,7 +179,7 @@ pub fn fpm_kl(
 /// Divides the rows of given columns among their nodes.
 struct ColumnDivider<'a> {
     surfaces: &'a [&'a dyn SpeedSurface],
-    /// None of them empty.
+    /// No one is empty.
     columns: &'a [Vec<usize>],
     rows: u64,
 }

@@ -351,7 +351,7 @@ fn weights_are_the_first_division() {
     assert!(simulated.list_moves().len() <= 1, "{:?}", simulated.list_moves());
 }
 
-/// What is saved between two sweeps goes on as the original does.
+/// A loop that is saved between two sweeps goes on as the original does.
 #[test]
 fn a_saved_loop_decides_as_the_original() {
     for (parts, granule) in [(vec![LoopPart::default(); 3], 1), (make_rugged(&[1e-3; 3]), 100)] {

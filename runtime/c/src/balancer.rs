@@ -65,7 +65,7 @@ pub unsafe extern "C" fn isochron_balancer(
 /// Opens a balancer, with the times of this rank's work if all ranks have such.
 ///
 /// # Safety
-/// As [`isochron_balancer`]; `mine` is none, null, or points to a struct as [`TimesTable::read`] takes it.
+/// The conditions of [`isochron_balancer`]; `mine` is none, null, or points to a struct as [`TimesTable::read`] takes it.
 pub(crate) unsafe fn open_balancer(
     session: *mut SessionHandle,
     units: i64,
@@ -192,7 +192,7 @@ pub unsafe extern "C" fn isochron_neighbours(
 /// Starts to time this rank's work in a sweep.
 ///
 /// # Safety
-/// None of the balancer's calls is under way.
+/// No call of the balancer is under way.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn isochron_begin(balancer: *mut BalancerHandle) -> c_int {
     change(balancer, Rebalancer::begin)
@@ -390,7 +390,7 @@ type BlockPlaces<'a> = (Vec<&'a [u8]>, &'a mut [u8], Vec<usize>);
 /// Returns the memory of blocks that move, with these units before and after.
 ///
 /// # Safety
-/// As [`isochron_move_blocks`].
+/// The conditions of [`isochron_move_blocks`].
 unsafe fn read_block_places<'a>(
     [before, now]: [usize; 2],
     from: *const c_void,
@@ -442,7 +442,7 @@ fn check_lengths(moved: &[&[u8]], lengths: &[usize]) -> Result<(), CallFailure> 
 /// Returns the memory of a move with these units before and after, and the bytes of a unit.
 ///
 /// # Safety
-/// As [`isochron_move`].
+/// The conditions of [`isochron_move`].
 unsafe fn read_places<'a>(
     parts: [Range<u64>; 2],
     from: *const u8,
@@ -595,7 +595,7 @@ pub unsafe extern "C" fn isochron_restore(
 /// Closes a balancer.
 ///
 /// # Safety
-/// None of its calls is under way.
+/// No call of it is under way.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn isochron_close_balancer(balancer: *mut BalancerHandle) -> c_int {
     call(|| handles::close(balancer))

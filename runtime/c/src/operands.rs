@@ -45,7 +45,7 @@ impl<T: Element> Operands<'_, T> {
 /// Views the pieces of a matrix, after a check of their pointers and leading dimensions.
 ///
 /// # Safety
-/// As [`Operands::view`].
+/// The conditions of [`Operands::view`].
 unsafe fn view_pieces<T: Element, D>(
     name: &str,
     field: &str,

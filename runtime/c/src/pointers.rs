@@ -20,7 +20,7 @@ pub(crate) unsafe fn write<T>(to: *mut T, name: &str, value: T) -> Result<(), Ca
 /// Writes what an answer is until its call succeeds. A pointer that cannot take it is refused where the answer is written.
 ///
 /// # Safety
-/// As [`write`].
+/// The conditions of [`write`].
 pub(crate) unsafe fn clear<T>(to: *mut T, nothing: T) {
     if !to.is_null() && to.is_aligned() {
         // SAFETY: not null, so it may be written, as the caller says.
@@ -47,7 +47,7 @@ pub(crate) unsafe fn read_config<'a>(
 /// Returns a text.
 ///
 /// # Safety
-/// As [`read_config`].
+/// The conditions of [`read_config`].
 pub(crate) unsafe fn read_text<'a>(
     text: *const c_char,
     name: &str,

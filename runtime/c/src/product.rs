@@ -231,7 +231,7 @@ pub unsafe extern "C" fn isochron_plan(
 /// Closes a product.
 ///
 /// # Safety
-/// None of its calls is under way.
+/// No call of it is under way.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn isochron_close_product(product: *mut ProductHandle) -> c_int {
     call(|| handles::close(product))
@@ -293,7 +293,7 @@ unsafe fn describe_all(
 }
 
 /// # Safety
-/// As [`MatrixTable::read`].
+/// The conditions of [`MatrixTable::read`].
 unsafe fn read_all(operands: GivenMatrices) -> Result<[MatrixTable; 3], CallFailure> {
     // SAFETY: as the caller says.
     let read = |side: usize| unsafe { MatrixTable::read(operands[side], NAMES[side]) };
@@ -304,7 +304,7 @@ impl GivenProduct {
     /// Runs the product, and keeps what its report needs.
     ///
     /// # Safety
-    /// As [`isochron_gemm`].
+    /// The conditions of [`isochron_gemm`].
     unsafe fn run(
         &mut self,
         open: &mut OpenSession,
@@ -345,7 +345,7 @@ impl ProductWork for GivenRun<'_> {
 /// Reads the scalars of a run, and the memory of A, B and C on this rank.
 ///
 /// # Safety
-/// As [`isochron_gemm`], as long as the memory is viewed.
+/// The conditions of [`isochron_gemm`], as long as the memory is viewed.
 unsafe fn read_run<'m, T: Element>(
     tables: &[MatrixTable; 3],
     on: &[Distribution; 3],

@@ -168,7 +168,7 @@ pub unsafe extern "C" fn isochron_report(
 /// Collective: all ranks of the session.
 ///
 /// # Safety
-/// None of the session's calls is under way.
+/// No call of the session is under way.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn isochron_save_models(session: *mut SessionHandle) -> c_int {
     call(|| handles::find(session)?.use_object(|open| Ok(open.session.save_models()?)))
@@ -179,7 +179,7 @@ pub unsafe extern "C" fn isochron_save_models(session: *mut SessionHandle) -> c_
 /// Collective: all ranks.
 ///
 /// # Safety
-/// None of its calls is under way.
+/// No call of it is under way.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn isochron_close(session: *mut SessionHandle) -> c_int {
     call(|| handles::close(session))
@@ -188,7 +188,7 @@ pub unsafe extern "C" fn isochron_close(session: *mut SessionHandle) -> c_int {
 /// Makes a communicator over the ranks of the one that has this number in Fortran.
 ///
 /// # Safety
-/// As [`isochron_open`].
+/// The conditions of [`isochron_open`].
 #[cfg(feature = "mpi")]
 unsafe fn adopt(number: c_int) -> Result<Arc<dyn Comm>, CallFailure> {
     // SAFETY: as the caller says.

@@ -66,7 +66,7 @@ pub unsafe extern "C" fn isochron_split(
 /// Reads the times of all devices.
 ///
 /// # Safety
-/// As [`isochron_split`].
+/// The conditions of [`isochron_split`].
 unsafe fn read_devices(
     devices: *const TimesTable,
     n_devices: usize,

@@ -114,7 +114,7 @@ fn draw_normal(seed: u64) -> f64 {
 /// The seconds of a run.
 pub struct RunTimes<'c> {
     comm: &'c dyn Comm,
-    /// Those of the first sweeps and of the others.
+    /// The times of the first sweeps and of the others.
     seconds: [f64; 2],
 }
 

@@ -457,7 +457,7 @@ impl ProductWork for LockedRun<'_> {
 /// Views the arrays of a rank; one without elements if there are none.
 ///
 /// # Safety
-/// As [`ArrayMemory::view`].
+/// The conditions of [`ArrayMemory::view`].
 unsafe fn view_arrays<T: Element, D>(
     arrays: &[ArrayMemory],
     order: Order,

@@ -1,4 +1,4 @@
-//! What is said of runs that learn.
+//! The texts about runs that learn.
 
 use isochron_tests::launch::{HANGS, Mpi, libraries, run};
 

@@ -67,7 +67,7 @@ pub struct Topology {
     hwloc: Hwloc,
     /// Processing units that this process may use.
     allowed: CpuSet,
-    /// Those that the system and the launcher have granted it.
+    /// The units that the system and the launcher have granted it.
     granted: CpuSet,
     /// CPU quota of the control groups, in cores.
     quota: Option<f64>,

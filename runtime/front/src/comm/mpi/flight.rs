@@ -27,7 +27,7 @@ impl<'c> Requests<'c> {
     /// Starts to receive and to send messages.
     ///
     /// # Safety
-    /// As [`Comm::start`](super::Comm::start).
+    /// The conditions of [`Comm::start`](super::Comm::start).
     pub(super) unsafe fn start(
         comm: &'c MpiComm,
         sends: &[MessageSpan],

@@ -180,7 +180,7 @@ impl MpiComm {
     /// Duplicates a communicator.
     ///
     /// # Safety
-    /// As [`adopt_raw`](Self::adopt_raw).
+    /// The conditions of [`adopt_raw`](Self::adopt_raw).
     unsafe fn duplicate(comm: ffi::MPI_Comm) -> Result<Self, Error> {
         check_running()?;
         // SAFETY: MPI runs; by the contract, these handles and those made of them are live.
