@@ -15,7 +15,7 @@
 //! ```
 //! use std::sync::atomic::AtomicBool;
 //!
-//! use isochron_campaign::{Campaign, Report, run};
+//! use isochron_campaign::{Campaign, CampaignReport, run};
 //!
 //! let folder = tempfile::tempdir()?;
 //! let file = folder.path().join("sleep.toml");
@@ -36,7 +36,7 @@
 //! let results = folder.path().join("results");
 //! let status = run(&campaign, &results, &[], &AtomicBool::new(false), &mut |_| {})?;
 //! assert_eq!(status.points_ended, 2);
-//! assert_eq!(Report::read(&results)?.rows.len(), 4);
+//! assert_eq!(CampaignReport::read(&results)?.rows.len(), 4);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 

@@ -294,14 +294,14 @@ int isochron_report(const isochron_session_t *session, const char **json);
 //
 // Collective: all ranks of the session.
 //
-// Safety: None of the session's calls is under way.
+// Safety: No call of the session is under way.
 int isochron_save_models(isochron_session_t *session);
 
 // Closes a session. Its products and balancers stay open, and keep what they need of it.
 //
 // Collective: all ranks.
 //
-// Safety: None of its calls is under way.
+// Safety: No call of it is under way.
 int isochron_close(isochron_session_t *session);
 
 // Describes the submatrix of m rows and n columns from row ia and column ja on, counted from 1, of a matrix with a
@@ -401,7 +401,7 @@ int isochron_plan(const isochron_product_t *product, const char **json);
 
 // Closes a product.
 //
-// Safety: None of its calls is under way.
+// Safety: No call of it is under way.
 int isochron_close_product(isochron_product_t *product);
 
 // Splits units over devices by their measured times, so that all finish together. Writes the units of each device and
@@ -493,7 +493,7 @@ int isochron_neighbours(const isochron_balancer_t *balancer,
 
 // Starts to time this rank's work in a sweep.
 //
-// Safety: None of the balancer's calls is under way.
+// Safety: No call of the balancer is under way.
 int isochron_begin(isochron_balancer_t *balancer);
 
 // Ends the timing that isochron_begin started. Several pairs in a sweep add up.
@@ -601,7 +601,7 @@ int isochron_restore(isochron_session_t *session,
 
 // Closes a balancer.
 //
-// Safety: None of its calls is under way.
+// Safety: No call of it is under way.
 int isochron_close_balancer(isochron_balancer_t *balancer);
 
 #ifdef __cplusplus
