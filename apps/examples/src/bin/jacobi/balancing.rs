@@ -189,16 +189,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn constant_speeds_follow_the_last_iteration() {
+    fn constant_speeds_follow_the_last_iteration() -> Result<(), Error> {
         let mut speeds = vec![1.0; 3];
-        let next = divide_by_speeds(&mut speeds, &[40, 40, 40], &[1.0, 2.0, 4.0]);
-        assert_eq!(next.expect("a division"), Some(vec![69, 34, 17]));
-        let balanced = divide_by_speeds(&mut speeds, &[69, 34, 17], &[1.0, 1.0, 1.04]);
-        assert_eq!(balanced.expect("a division"), None);
+        let next = divide_by_speeds(&mut speeds, &[40, 40, 40], &[1.0, 2.0, 4.0])?;
+        assert_eq!(next, Some(vec![69, 34, 17]));
+        let balanced = divide_by_speeds(&mut speeds, &[69, 34, 17], &[1.0, 1.0, 1.04])?;
+        assert_eq!(balanced, None);
         // A rank that has got nothing comes back with the speed that it had.
         let mut speeds = vec![10.0, 10.0];
-        let next = divide_by_speeds(&mut speeds, &[100, 0], &[10.0, 0.0]);
-        assert_eq!(next.expect("a division"), None, "a single busy rank is balanced");
+        let next = divide_by_speeds(&mut speeds, &[100, 0], &[10.0, 0.0])?;
+        assert_eq!(next, None, "a single busy rank is balanced");
         assert_eq!(speeds, [10.0, 10.0]);
+        Ok(())
     }
 }
