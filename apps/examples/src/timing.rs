@@ -93,19 +93,8 @@ pub fn run_application<A: Application>(
         let are_right = comm.gather(&application.is_right())?;
         ensure!(!are_right.contains(&false), "the result is wrong");
     }
-    let times_s = division.times_s.as_ref().map(|times_s| {
-        times_s.iter().map(|time_s| A::PASSES as f64 * time_s).collect::<Vec<f64>>()
-    });
-    let ranks = division.rows.iter().enumerate().map(|(rank, &rows)| RankReport {
-        rows,
-        predicted_s: times_s.as_ref().map(|times_s| times_s[rank]),
-    });
-    let report = Report {
-        predicted_s: times_s.as_ref().map(|times_s| times_s.iter().copied().fold(0.0, f64::max)),
-        actual: RunTimes::new(actual_s.split_off(1)),
-        wall: RunTimes::new(wall_s.split_off(1)),
-        ranks: ranks.collect(),
-    };
+    // The first run does not count.
+    let report = Report::new(division, A::PASSES, actual_s.split_off(1), wall_s.split_off(1));
     if comm.rank() == 0 {
         report.print(arguments.json)?;
     }
@@ -113,6 +102,19 @@ pub fn run_application<A: Application>(
 }
 
 impl Report {
+    fn new(division: &Division, passes: usize, actual_s: Vec<f64>, wall_s: Vec<f64>) -> Self {
+        let predict = |rank: usize| Some(passes as f64 * division.times_s.as_ref()?[rank]);
+        let ranks = division.rows.iter().enumerate();
+        let ranks: Vec<RankReport> =
+            ranks.map(|(rank, &rows)| RankReport { rows, predicted_s: predict(rank) }).collect();
+        Self {
+            predicted_s: ranks.iter().filter_map(|rank| rank.predicted_s).reduce(f64::max),
+            actual: RunTimes::new(actual_s),
+            wall: RunTimes::new(wall_s),
+            ranks,
+        }
+    }
+
     fn print(&self, is_json: bool) -> serde_json::Result<()> {
         if is_json {
             println!("{}", serde_json::to_string(self)?);

@@ -166,24 +166,23 @@ fn solve(
     for iteration in 1..=arguments.max_iterations {
         let swept = rows.sweep(comm, pace, &x)?;
         let residual = swept.residual / largest_b;
-        let (divided, times_s) = (rows.a.units().to_vec(), swept.times_s);
+        let mut seen =
+            Iteration { rows: rows.a.units().to_vec(), times_s: swept.times_s, residual, moved: 0 };
         let is_solved = residual <= arguments.tolerance;
-        let mut moved = 0;
         if !is_solved {
             x = swept.x;
-            if iteration < arguments.max_iterations
-                && let Some(next) = balancing.advise(comm, &divided, &times_s)?
-            {
-                let start = Instant::now();
-                moved = rows.move_rows(comm, &next)?;
-                let seconds = start.elapsed().as_secs_f64();
-                balancing.note_move(seconds);
-                outcome.moving_s += seconds;
-            }
         }
-        outcome.moved += moved;
-        outcome.history.push(Iteration { rows: divided, times_s, residual, moved });
-        if is_solved {
+        let is_last = is_solved || iteration == arguments.max_iterations;
+        if !is_last && let Some(next) = balancing.advise(comm, &seen.rows, &seen.times_s)? {
+            let start = Instant::now();
+            seen.moved = rows.move_rows(comm, &next)?;
+            let seconds = start.elapsed().as_secs_f64();
+            balancing.note_move(seconds);
+            outcome.moving_s += seconds;
+        }
+        outcome.moved += seen.moved;
+        outcome.history.push(seen);
+        if is_last {
             break;
         }
     }
