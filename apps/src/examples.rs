@@ -45,21 +45,6 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("health", &["mpirun --map-by ppr:1:node isochron health", "isochron health --json"]),
     ("balance", &["mpirun -n 2 isochron balance jacobi --units 4000 --out models"]),
     (
-        "app fft2d",
-        &[
-            "mpirun -n 2 isochron app fft2d --size 2048 --out models --verify",
-            "mpirun -n 2 isochron app fft2d --size 2048 --strategy balanced --models a.points b.points",
-        ],
-    ),
-    ("app dgemv", &["mpirun -n 2 isochron app dgemv --size 8192 --out models --verify"]),
-    (
-        "app jacobi",
-        &[
-            "mpirun -n 4 isochron app jacobi --size 4000 --verify solution",
-            "mpirun -n 4 isochron app jacobi --a a.mtx --b b.npy --out x.npy --strategy fpm --partitioner npa",
-        ],
-    ),
-    (
         "partition",
         &[
             "isochron partition --units 4000 --models models/rank0-jacobi.points models/rank1-jacobi.points",

@@ -6,7 +6,6 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod address_space;
-mod app;
 mod balance;
 mod campaign;
 mod check;
@@ -128,9 +127,6 @@ enum Subcommands {
     /// Measure any programs against each other over combinations of parameters, resume, report and compare
     #[command(subcommand)]
     Campaign(campaign::CampaignCommand),
-    /// Run an application of the same algorithms
-    #[command(subcommand)]
-    App(app::AppCommand),
 }
 
 /// Runs the command line of this process on all ranks of its job.
@@ -253,7 +249,6 @@ impl Subcommands {
             Self::Measure(arguments) => Some(arguments.watch),
             Self::Health(arguments) => Some(arguments.watch()),
             Self::Balance(arguments) => Some(arguments.watch),
-            Self::App(command) => Some(command.watch()),
             Self::Topology(arguments) => arguments.is_of_job().then_some(WatchArguments::DEFAULT),
             Self::Config(_) => Some(WatchArguments::DEFAULT),
             Self::Check(_)
@@ -345,7 +340,6 @@ fn run_command<'a>(
         Subcommands::Measure(arguments) => measure::run(comm, arguments)?,
         Subcommands::Health(arguments) => health::run(comm, arguments)?,
         Subcommands::Balance(arguments) => balance::run(comm.as_ref(), arguments)?,
-        Subcommands::App(command) => app::run(comm, start, command)?,
         Subcommands::Config(arguments) => config::run(comm.as_ref(), arguments)?,
         Subcommands::Topology(arguments) if arguments.is_of_job() => {
             topology::run_on_ranks(comm.as_ref(), arguments)?

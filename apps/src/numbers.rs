@@ -23,17 +23,6 @@ pub fn parse_positive(text: &str) -> Result<f64, String> {
     number.ok_or_else(|| "expected a number above 0".to_owned())
 }
 
-/// Parses a finite number from 0 on.
-///
-/// # Errors
-/// The range.
-pub fn parse_least_zero(text: &str) -> Result<f64, String> {
-    let number = text.parse().ok();
-    number
-        .filter(|&number: &f64| number >= 0.0 && number.is_finite())
-        .ok_or_else(|| "expected 0 or a number above 0".to_owned())
-}
-
 /// Parses a number, or a complex one such as `2-0.5i`.
 ///
 /// # Errors

@@ -23,7 +23,7 @@ use crate::test::name_programs;
 use crate::workspace::Workspace;
 
 /// The programs of every campaign.
-const PROGRAMS: &str = "--bin isochron --bin isochron-bench --bin isochron-cluster";
+const PROGRAMS: &str = "--bin isochron --bin isochron-bench --bin isochron-cluster --bin jacobi --bin fft2d --bin dgemv";
 
 /// An example of the library that is a contender.
 const PREPARED: &str = "prepared";

@@ -15,7 +15,7 @@ use crate::workspace::Workspace;
 pub const ISOCHRON: &str = "-p isochron-cli --bin isochron";
 /// The same, with the multi-rank cases and the examples that the tests launch, selected so that nothing is compiled again after
 /// [`EVERYTHING`]: of all packages, and with a small test, since the features of dependencies follow from both.
-pub const ISOCHRON_AND_CASES: &str = "--workspace --bin isochron --bin isochron-cases --bin isochron-embedded --example stencil --example block_cyclic --example jacobi --example move_cost --example dgemv --example fft2d --test command";
+pub const ISOCHRON_AND_CASES: &str = "--workspace --bin isochron --bin isochron-cases --bin isochron-embedded --bin jacobi --bin fft2d --bin dgemv --example stencil --example block_cyclic --example move_cost --test command";
 /// Makes the program obey the variables by which tests inject faults. Bundles, wheels and what is installed are built without.
 pub const TEST_HOOKS: &str = "--features isochron-cli/test-hooks";
 /// Our packages that do not use MPI, each after `isochron-`: their products are the same with every MPI library.
@@ -33,7 +33,7 @@ const WITHOUT_MPI: [&str; 10] = [
 ];
 /// The Python package without MPI, selected so that nothing but our packages with MPI as a feature is compiled again. Those that
 /// always use MPI, if only in tests, are left out.
-const PYTHON_WITHOUT_MPI: &str = "--workspace --exclude isochron-cli --exclude isochron-tests --exclude isochron-core --no-default-features --lib --test command";
+const PYTHON_WITHOUT_MPI: &str = "--workspace --exclude isochron-cli --exclude isochron-examples --exclude isochron-tests --exclude isochron-core --no-default-features --lib --test command";
 /// Builds with the same features of dependencies as [`EVERYTHING`], so that nothing is compiled twice.
 pub const WITH_TESTS: &str = "--workspace --test header";
 /// Libraries, programs and tests of all packages.

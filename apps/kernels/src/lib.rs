@@ -1,5 +1,5 @@
 //! Computational kernels to measure, each the work of one iteration of an application: examples of
-//! [`Kernel`] in Rust. The folder `c/` has the same in C, as shared libraries.
+//! [`Kernel`] in Rust. The folder `c/` has two of them in C, as shared libraries.
 //!
 //! | name | computational unit | application |
 //! |---|---|---|
@@ -38,7 +38,6 @@ pub use dgemv::Dgemv;
 pub use fft::FftRows;
 pub use jacobi::{Jacobi, SystemRows, sweep_rows};
 pub use naive_gemm::NaiveGemm;
-pub use rows::multiply_row;
 pub use update::{BlasProduct, Multiply, Update};
 
 use isochron_devices::Blas;

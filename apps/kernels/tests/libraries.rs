@@ -1,6 +1,6 @@
 //! Kernels from shared libraries: those in C of this package, and ones that cannot be used.
 
-#![allow(clippy::expect_used, clippy::print_stderr)]
+#![allow(clippy::expect_used)]
 
 use isochron_devices::DeviceError;
 use isochron_devices::kernel::{
@@ -13,12 +13,12 @@ use std::sync::Arc;
 use tempfile::TempDir;
 
 /// Compiles a source as C99 into a shared library; returns the compiler's complaints.
-fn compile(source: &Path, library: &Path, words: &[&str]) -> Result<(), String> {
+fn compile(source: &Path, library: &Path) -> Result<(), String> {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut command = Command::new("cc");
     command.args(["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-O2"]);
     command.args(["-shared", "-fPIC", "-I"]).arg(package.join("../../devices/kernel/include"));
-    command.arg(source).arg("-o").arg(library).args(words).arg("-lm");
+    command.arg(source).arg("-o").arg(library);
     let output = command.output().expect("a compiler");
     if output.status.success() {
         Ok(())
@@ -33,34 +33,20 @@ fn compile_text(folder: &TempDir, name: &str, text: &str) -> PathBuf {
     std::fs::write(&source, format!("#include \"isochron_kernel.h\"\n{text}\n")).expect("a folder");
     let source_c = source.with_extension("c");
     std::fs::rename(&source, &source_c).expect("a folder");
-    compile(&source_c, &library, &[]).expect("a library");
+    compile(&source_c, &library).expect("a library");
     library
 }
-
-/// The names of a BLAS to link with.
-const BLAS: [&str; 3] = ["-lopenblas", "-l:libopenblas.so.0", "-l:libblas.so.3"];
 
 #[test]
 fn the_kernels_in_c_run_and_do_the_same_work_as_those_in_rust() {
     let folder = tempfile::tempdir().expect("a folder");
     let blas: Arc<dyn isochron_devices::Blas> = Arc::new(isochron_devices::EmbeddedBlas);
-    for name in NAMES {
-        let file = name.replace('-', "_");
-        let source = format!("{}/c/{file}.c", env!("CARGO_MANIFEST_DIR"));
-        let library = folder.path().join(format!("{file}.so"));
-        let needed: &[&str] = if name == "gemm" { &BLAS } else { &[""] };
-        let tried = needed.iter().map(|word| {
-            let words: Vec<&str> = [*word].into_iter().filter(|word| !word.is_empty()).collect();
-            compile(Path::new(&source), &library, &words)
-        });
-        let tried: Vec<_> = tried.collect();
-        if tried.iter().all(Result::is_err) {
-            assert_eq!(name, "gemm", "{tried:?}");
-            eprintln!("skipped: no BLAS to link with: {tried:?}");
-            continue;
-        }
+    for name in ["jacobi", "dgemv"] {
+        let source = format!("{}/c/{name}.c", env!("CARGO_MANIFEST_DIR"));
+        let library = folder.path().join(format!("{name}.so"));
+        compile(Path::new(&source), &library).expect("a library");
         let kernel = open(&library).expect("a kernel");
-        assert!(kernel.name().ends_with(" in C"), "{}", kernel.name());
+        assert_eq!(kernel.name(), format!("{name} in C"));
         check_run(name, kernel, &blas);
     }
 }

@@ -17,8 +17,6 @@ use schemars::{JsonSchema, Schema};
 use serde_json::Value;
 
 use super::fields::format_fields;
-use crate::app::jacobi::report::JacobiDocument;
-use crate::app::rows::report::RowsDocument;
 use crate::balance::BalanceDocument;
 use crate::check::CheckAnswer;
 use crate::health::document::HealthDocument;
@@ -68,8 +66,6 @@ fn list_schemas() -> Vec<DocumentSchema> {
         describe::<HealthDocument>(written.clone(), "health", "health"),
         describe::<TraceDocument>(written.clone(), "trace-model", "traced models"),
         describe::<BalanceDocument>(written.clone(), "balance", "balance"),
-        describe::<RowsDocument>(written.clone(), "rows", "rows"),
-        describe::<JacobiDocument>(written.clone(), "jacobi", "Jacobi"),
         describe::<PartitionAnswer>(written.clone(), "partition", "partition"),
         describe::<LayoutAnswer<'_>>(written.clone(), "layout", "layout"),
         describe::<ModelList>(written.clone(), "models-list", "model list"),

@@ -192,7 +192,7 @@ impl FullModels<'_> {
             text += &describe_interval(part, self.config.confidence);
         }
         let size = match &self.sizes {
-            CampaignSizes::Line(_) | CampaignSizes::Listed(_) => count(m, "unit"),
+            CampaignSizes::Line(_) => count(m, "unit"),
             CampaignSizes::Surface(_) => format!("{m}×{n} blocks"),
         };
         format!("{text}, now {size}")

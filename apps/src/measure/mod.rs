@@ -17,8 +17,8 @@ pub use effort::Effort;
 pub use files::{FileKind, PointsFiles};
 pub use full_models::FullModels;
 pub use kernel::serve_if_asked;
-pub use options::{KernelArguments, OpenKernel, WIDTH};
-pub use part::{MeasuredPart, flatten_point, make_point, widen_point};
+pub use options::{KernelArguments, OpenKernel};
+pub use part::{MeasuredPart, flatten_point, make_point};
 
 use std::collections::BTreeSet;
 use std::ops::Range;

@@ -58,9 +58,6 @@ pub fn name_kernels(others: &[&'static str]) -> NamedValues<String> {
     NamedValues::new(&NAMES).with(others)
 }
 
-/// The header that tells the length of a row.
-pub const WIDTH: &str = "width";
-
 /// Block size of `gemm` and `naive-gemm`, if none is asked for.
 const DEFAULT_BLOCK: usize = 32;
 
@@ -83,19 +80,6 @@ pub struct OpenKernel {
 }
 
 impl KernelArguments {
-    /// Chooses a built-in kernel of rows of this length, bound to its core, and the use of the model store.
-    pub fn of_rows(kernel: &str, width: usize, store: StoreMode) -> Self {
-        Self {
-            kernel: kernel.to_owned(),
-            block: None,
-            width: Some(width),
-            blas: None,
-            isolate: false,
-            unbound: false,
-            store,
-        }
-    }
-
     /// Refuses options of other kernels.
     ///
     /// # Errors
@@ -261,7 +245,7 @@ impl KernelArguments {
         if ["gemm", "naive-gemm"].contains(&self.kernel.as_str()) {
             part.add_headers([("block", self.block().to_string())].into_iter());
         } else if is_built_in {
-            part.add_headers([(WIDTH, self.width().to_string())].into_iter());
+            part.add_headers([("width", self.width().to_string())].into_iter());
         }
         part
     }

@@ -1,7 +1,7 @@
 //! The timeline of a run, as a trace for Perfetto (`--trace`).
 //!
 //! [`recorder`] keeps what this rank does, which it learns as an [`Observer`](isochron_core::progress::Observer) of the
-//! session, or is told by an application. [`clocks`] compares the clocks of the hosts. At the end [`packets`] makes the
+//! session. [`clocks`] compares the clocks of the hosts. At the end [`packets`] makes the
 //! tracks, slices, flows and counters of each rank from its events, with [`messages`], and [`gather`] brings them into the
 //! file of the head rank.
 
@@ -26,7 +26,7 @@ use clocks::{ClockReading, HostClock, compare_clocks};
 use gather::gather_packets;
 use packets::RecordedRank;
 use recorder::MOST_EVENTS;
-pub use recorder::{DeviceWork, EventKind, Messages, Recorder, Span};
+pub use recorder::Recorder;
 
 /// A trace that is recorded.
 pub struct RunTrace {
@@ -104,38 +104,5 @@ fn note_dropped(dropped: &[u64]) {
         let events = count(dropped.iter().sum(), "event");
         let ranks = count(ranks as u64, "rank");
         note(&format!("the trace lacks the last {events} of {ranks}: a rank keeps {MOST_EVENTS}"));
-    }
-}
-
-/// The trace of an application, if one is recorded.
-#[derive(Clone, Copy)]
-pub struct Tracer<'t>(Option<&'t Recorder>);
-
-impl<'t> Tracer<'t> {
-    /// Records for a trace if there is one.
-    pub fn of(trace: Option<&'t RunTrace>) -> Self {
-        Self(trace.map(|trace| &*trace.recorder))
-    }
-
-    /// Names the core that a rank of an application computes on.
-    pub fn set_core(self) {
-        if let Some(recorder) = self.0 {
-            recorder.set_devices(["core".to_owned()], 0.0);
-        }
-    }
-
-    /// Ends the phase and begins another.
-    pub fn enter(self, phase: &'static str) {
-        if let Some(recorder) = self.0 {
-            recorder.enter(phase);
-        }
-    }
-
-    /// Times a part of the phase, the work of the core, or an exchange of messages.
-    pub fn time<R>(self, kind: EventKind, work: impl FnOnce() -> R) -> R {
-        match self.0 {
-            Some(recorder) => recorder.time(kind, work),
-            None => work(),
-        }
     }
 }

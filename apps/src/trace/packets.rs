@@ -322,7 +322,7 @@ fn describe_span(span: Span, event: TrackEvent) -> TrackEvent {
     let (category, name, bytes) = match span {
         Span::Phase(name) => ("phase", name.to_owned(), None),
         Span::Measurement(number) => ("measurement", format!("measurement {number}"), None),
-        Span::Step(word, number) => ("step", format!("{word} {number}"), None),
+        Span::Step(number) => ("step", format!("step {number}"), None),
         Span::Part(name) => ("part", name.to_owned(), None),
         Span::Move(name, bytes) => ("part", name.to_owned(), Some(("sent bytes", bytes))),
     };
@@ -353,7 +353,7 @@ fn describe_messages(messages: &Messages, event: TrackEvent) -> TrackEvent {
         ("bytes", messages.bytes),
         ("sent bytes", messages.sent_bytes),
     ];
-    name_slice(event, "messages", messages.name.to_owned(), values)
+    name_slice(event, "messages", "panels".to_owned(), values)
 }
 
 /// Names a slice, and gives it values.
@@ -417,14 +417,7 @@ mod tests {
     }
 
     fn panels(lane: u32, step: u32) -> EventKind {
-        EventKind::Messages(Messages {
-            name: "panels",
-            lane,
-            step,
-            count: 1,
-            bytes: 80,
-            sent_bytes: 0,
-        })
+        EventKind::Messages(Messages { lane, step, count: 1, bytes: 80, sent_bytes: 0 })
     }
 
     fn record() -> Recording {
@@ -436,10 +429,10 @@ mod tests {
                 at(12, 50, panels(1, 1)),
                 at(40, 41, update(0, 0)),
                 at(40, 60, update(1, 0)),
-                at(30, 60, span(Span::Step("step", 0))),
+                at(30, 60, span(Span::Step(0))),
                 at(60, 60, span(Span::Part("changing columns"))),
                 at(60, 80, update(1, 1)),
-                at(60, 90, span(Span::Step("step", 1))),
+                at(60, 90, span(Span::Step(1))),
                 at(0, 90, span(Span::Phase("multiplying"))),
             ],
             dropped: 3,

@@ -53,8 +53,8 @@ pub enum Span {
     Phase(&'static str),
     /// The measurement of this number.
     Measurement(u32),
-    /// A step of a multiplication or an iteration, by the word for it.
-    Step(&'static str, u32),
+    /// The step of this number.
+    Step(u32),
     /// A wait, a change or a sum, by its name.
     Part(&'static str),
     /// A move between ranks, with the bytes that this rank has sent.
@@ -70,7 +70,6 @@ pub struct DeviceWork {
     /// The step that needs the messages of this step; `None` if no messages are for it.
     pub step: Option<u32>,
     pub rows: u32,
-    /// Columns; 0 if whole rows are the work.
     pub cols: u32,
     /// Inner dimension; 0 if there is none.
     pub k: u32,
@@ -78,10 +77,9 @@ pub struct DeviceWork {
     pub flop: f64,
 }
 
-/// Messages on their way between this rank and others.
+/// Panels on their way between this rank and others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Messages {
-    pub name: &'static str,
     /// The track; messages that travel at one time have tracks of their own.
     pub lane: u32,
     /// The step that they are for.
@@ -92,33 +90,6 @@ pub struct Messages {
     pub bytes: u64,
     /// Bytes from this rank.
     pub sent_bytes: u64,
-}
-
-impl DeviceWork {
-    /// Describes work on whole rows, with the messages of a step.
-    pub fn on_rows(name: &'static str, step: u32, rows: usize, flop: f64) -> Self {
-        Self { device: 0, name, step: Some(step), rows: shorten(rows), cols: 0, k: 0, flop }
-    }
-}
-
-impl Messages {
-    /// Describes messages of all ranks to each other, for a step: this rank's bytes from each of `others`, and to all of them.
-    pub fn between_all(
-        name: &'static str,
-        step: u32,
-        others: usize,
-        bytes: usize,
-        sent_bytes: usize,
-    ) -> Self {
-        Self {
-            name,
-            lane: 0,
-            step,
-            count: shorten(others),
-            bytes: bytes as u64,
-            sent_bytes: sent_bytes as u64,
-        }
-    }
 }
 
 /// Shortens a number for the memory of an event. No run reaches the largest.
@@ -170,17 +141,6 @@ impl Recorder {
         state.open.push((now_ns, Span::Phase(phase)));
     }
 
-    /// Does some work, and keeps it as an event. A rank that is alone exchanges no messages.
-    pub fn time<R>(&self, kind: EventKind, work: impl FnOnce() -> R) -> R {
-        if let EventKind::Messages(Messages { count: 0, .. }) = kind {
-            return work();
-        }
-        let begin_ns = read_clock();
-        let result = work();
-        self.state.borrow_mut().keep(begin_ns, read_clock(), kind);
-        result
-    }
-
     /// Ends all spans, and returns everything that was recorded.
     pub fn finish(&self) -> Recording {
         let mut state = self.state.borrow_mut();
@@ -217,7 +177,6 @@ impl RecorderState {
             Progress::Called { times } => self.end_call(times, now_ns),
             Progress::PanelsUnderWay { step, messages, bytes, sent_bytes } => {
                 let of = Messages {
-                    name: "panels",
                     lane: 0,
                     step: shorten(step),
                     count: shorten(messages),
@@ -229,7 +188,7 @@ impl RecorderState {
             Progress::PanelsHere { step } => self.end_messages(shorten(step), now_ns),
             Progress::Multiplying { step, .. } => {
                 self.close_to(1, now_ns);
-                self.open.push((now_ns, Span::Step("step", shorten(step))));
+                self.open.push((now_ns, Span::Step(shorten(step))));
             }
             Progress::AwaitingPanels => self.open.push((now_ns, AWAITING_PANELS)),
             Progress::Changing { moves_c } => {
@@ -405,9 +364,9 @@ mod tests {
     fn spans_lie_within_each_other() {
         let expected = [
             (21, 31, AWAITING_PANELS),
-            (20, 60, Span::Step("step", 0)),
+            (20, 60, Span::Step(0)),
             (61, 70, Span::Move("moving C", 800)),
-            (60, 81, Span::Step("step", 1)),
+            (60, 81, Span::Step(1)),
             (81, 90, Span::Part("waiting for the other ranks")),
             (0, 90, Span::Phase("multiplying")),
         ];

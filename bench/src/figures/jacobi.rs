@@ -63,7 +63,7 @@ struct JacobiRun {
     history: Vec<JacobiSweep>,
 }
 
-/// The document of `isochron app jacobi --json`, as far as it is needed.
+/// The document of `jacobi --json`, as far as it is needed.
 #[derive(Deserialize)]
 struct JacobiDocument {
     history: Vec<JacobiSweep>,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use isochron::prelude::{
-    BlasChoice, Comm, Grouping, HostScope, Report, Session, SessionBuilder, StoreMode,
+    BlasChoice, Grouping, HostScope, Report, Session, SessionBuilder, StoreMode,
 };
 use pyo3::prelude::*;
 

@@ -70,12 +70,6 @@ fn one_file_for_two_options_is_refused() {
         ),
         ("mxm --load-plan @p.toml --report @p.toml".to_owned(), ["--load-plan", "--report"]),
         ("mxm --size 9 --report @x --trace @x".to_owned(), ["--report", "--trace"]),
-        ("app jacobi --a @a.mtx --trace @hard.mtx".to_owned(), ["--a", "--trace"]),
-        ("app jacobi --size 9 --out @x.npy --trace @x.npy".to_owned(), ["--out", "--trace"]),
-        (
-            "app dgemv --size 9 --models @a.points --trace @a.points".to_owned(),
-            ["--models", "--trace"],
-        ),
         ("topology --file @host.xml --svg @host.xml".to_owned(), ["--file", "--svg"]),
         ("models show @a.points --svg @a.svg".to_owned(), ["FILE", "--svg"]),
         (format!("{bench} --platform @p.toml --svg @p.toml"), ["--platform", "--svg"]),

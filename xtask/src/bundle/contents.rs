@@ -165,7 +165,7 @@ impl<'a> Bundle<'a> {
         Ok(())
     }
 
-    /// Adds the interface of kernels and the example kernels in C, after the BLAS that one of them calls.
+    /// Adds the interface of kernels and the example kernels in C.
     pub fn add_kernels(&mut self, workspace: &Workspace) -> Result<()> {
         let libraries = kernels::add_kernels(workspace, &self.root)?;
         self.gathered.extend(libraries);

@@ -15,11 +15,8 @@ pub const HEADER: &str = "include/isochron_kernel.h";
 pub const SOURCES: &str = "share/isochron/kernels";
 pub const LIBRARIES: &str = "lib/kernels";
 
-/// The kernel that calls a BLAS.
-const OF_BLAS: &str = "gemm";
-
 /// Copies the header and the sources into the bundle at `root`, and compiles the libraries from these copies. Returns the
-/// paths of the libraries. The kernel that calls a BLAS is compiled if the bundle has one.
+/// paths of the libraries.
 ///
 /// # Errors
 /// If a file cannot be copied, or the C compiler refuses one.
@@ -38,21 +35,17 @@ pub fn add_kernels(workspace: &Workspace, root: &Path) -> Result<Vec<PathBuf>> {
             copy(&file, &sources)?;
         }
     }
-    let blas = root.join("lib/libopenblas.so.0");
     let mut compiled = Vec::new();
     for source in list_files(&sources)? {
-        let stem = source.file_stem().unwrap_or_default().to_owned();
-        let calls_blas = stem == OF_BLAS;
-        if source.extension().is_none_or(|end| end != "c") || (calls_blas && !blas.exists()) {
+        if source.extension().is_none_or(|end| end != "c") {
             continue;
         }
+        let stem = source.file_stem().unwrap_or_default();
         let library = libraries.join(stem).with_extension("so");
         let mut compiler = Command::new("cc");
         // Without the instructions of this machine's processor: others run it too.
         compiler.args(["-std=c99", "-O2", "-shared", "-fPIC", "-I"]);
-        compiler.arg(&include).arg(&source).arg("-o").arg(&library);
-        compiler.args(calls_blas.then_some(&blas));
-        execute(compiler.arg("-lm"))?;
+        execute(compiler.arg(&include).arg(&source).arg("-o").arg(&library))?;
         compiled.push(library);
     }
     Ok(compiled)

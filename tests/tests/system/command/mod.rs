@@ -5,7 +5,6 @@ mod balance;
 mod campaign;
 mod config;
 mod health;
-mod jacobi;
 mod layout;
 mod measure;
 mod model;
@@ -16,7 +15,6 @@ mod page;
 mod partition;
 mod process;
 mod progress;
-mod rows;
 mod topology;
 mod trace_model;
 

@@ -92,7 +92,7 @@ fn check_lines(outcome: &Outcome, what: &str) {
 }
 
 /// Lines that are right, each with the part of the name that its answer has to show.
-const RIGHT: [(&str, bool); 16] = [
+const RIGHT: [(&str, bool); 14] = [
     ("models show @points", true),
     ("partition --units 9 --models @points", true),
     ("layout --models @points", false),
@@ -107,8 +107,6 @@ const RIGHT: [(&str, bool); 16] = [
     ("measure @so --to 2 --points 2 --max-reps 2 --out @measured", true),
     ("balance @so --units 4 --max-reps 2", true),
     ("measure mxm --platform @toml --alone --to 1 --points 1 --max-reps 2", true),
-    ("app jacobi --a @mtx", true),
-    ("app dgemv --size 8 --strategy balanced --models @points --runs 1", false),
 ];
 
 #[test]
@@ -163,7 +161,7 @@ fn check_store(files: &HostileFiles) {
 }
 
 /// Lines that are wrong.
-const WRONG: [&str; 26] = [
+const WRONG: [&str; 24] = [
     "models show @none",
     "models show @broken",
     "models show @",
@@ -185,8 +183,6 @@ const WRONG: [&str; 26] = [
     "trace-model @none --event @ --units 4",
     "measure @none",
     "measure @points",
-    "app jacobi --a @none",
-    "app dgemv --size 9 --models @broken",
     "models diff @ @",
     "models import @points",
     "@",
@@ -250,8 +246,6 @@ fn hosts_are_named_without_hidden_characters() {
         "measure jacobi --to 4 --points 2 --width 64 --max-reps 2",
         "measure mxm --alone --to 1 --points 1 --max-reps 2",
         "balance jacobi --units 4 --width 64 --max-reps 2",
-        "app dgemv --size 16 --max-reps 2 --runs 1",
-        "app jacobi --size 16",
         "models list",
     ] {
         run_there(line);

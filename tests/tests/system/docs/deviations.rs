@@ -28,7 +28,7 @@ pub fn deviation_table() -> String {
 /// Returns the sources of the crates that hold algorithms, relative to the repository.
 fn source_files() -> Vec<PathBuf> {
     let mut files = Vec::new();
-    for folder in ["hierarchy/src", "devices/src", "runtime/src", "apps/src"] {
+    for folder in ["hierarchy/src", "devices/src", "runtime/src", "apps/src", "apps/examples/src"] {
         collect_sources(&find_root().join(folder), &mut files);
     }
     let root = find_root();

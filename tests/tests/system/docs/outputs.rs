@@ -187,25 +187,6 @@ fn balances_are_as_their_schema_says() {
     check_documents("balance", &run_each(&["balance jacobi --units 4 --width 64 --max-reps 3"]));
 }
 
-#[test]
-fn divided_rows_are_as_their_schema_says() {
-    check_documents(
-        "rows",
-        &run_each(&["app dgemv --size 32 --granule 16 --max-reps 3 --runs 2 --verify"]),
-    );
-}
-
-#[test]
-fn solutions_are_as_their_schema_says() {
-    check_documents(
-        "jacobi",
-        &[
-            run_on_ranks(2, "app jacobi --size 50 --strategy fpm --verify solution"),
-            run_json("app jacobi --size 50 --verify none"),
-        ],
-    );
-}
-
 const MODELS: &str = "--models cluster-configs/models/cliff-60k.points \
                       cluster-configs/models/cliff-30k.points";
 

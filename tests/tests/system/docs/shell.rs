@@ -146,8 +146,7 @@ fn run_block(block: &CodeBlock, folder: &Path, bin: &str, at: &str) {
 /// Makes a folder look like a clone that has been built.
 fn set_up(folder: &Path) {
     let [mpi, _] = libraries();
-    let examples = mpi.isochron.with_file_name("examples");
-    let [jacobi, move_cost] = ["jacobi", "move_cost"].map(|name| examples.join(name));
+    let move_cost = mpi.isochron.with_file_name("examples").join("move_cost");
     for name in ["target/release/examples", "bin", "elsewhere"] {
         fs::create_dir_all(folder.join(name)).expect("a folder");
     }
@@ -158,10 +157,13 @@ fn set_up(folder: &Path) {
         (&mpi.isochron, "target/release/isochron"),
         (&mpi.isochron, "bin/isochron"),
         (&mpi.stencil, "target/release/examples/stencil"),
-        (&jacobi, "target/release/examples/jacobi"),
         (&move_cost, "target/release/examples/move_cost"),
     ] {
         symlink(program, folder.join(place)).expect("a link");
+    }
+    for name in ["jacobi", "fft2d", "dgemv"] {
+        let place = folder.join("target/release").join(name);
+        symlink(mpi.isochron.with_file_name(name), place).expect("a link");
     }
     let compiler = mpi.compiler().display().to_string();
     for (name, program) in [

@@ -9,9 +9,6 @@ use crate::command::{UNLIKE, compile, json};
 /// Starts a rank on a host of another name.
 const ELSEWHERE: &str = "exec unshare --uts sh -c 'hostname elsewhere && exec \"$@\"' sh \"$@\"";
 
-/// An application that divides 64 rows, of which it needs the times of four sizes.
-const ROWS: &str = "--size 64 --granule 16 --min-reps 2 --max-reps 2 --runs 1 --verify --json";
-
 /// Runs a command of `isochron` on two ranks, with the store.
 fn run_here(mpi: &Mpi, folder: &Folder, line: &str) -> Value {
     let words: Vec<&str> = line.split(' ').collect();
@@ -57,26 +54,6 @@ fn list_sizes_elsewhere(folder: &Folder) -> Vec<Vec<u64>> {
 }
 
 #[test]
-fn rows_that_another_host_has_timed_cost_the_measurement_of_one_size() {
-    for mpi in libraries() {
-        let measured = "measure dgemv --width 64 --from 16 --to 64 --points 4 --max-reps 3 --json";
-        let [fft, dgemv] = ["fft2d", "dgemv"].map(|name| format!("app {name} {ROWS}"));
-        for (first, line) in [(&*fft, &*fft), (measured, &dgemv)] {
-            let folder = Folder::new();
-            run_here(&mpi, &folder, first);
-            let Some(found) = run_elsewhere(&mpi, &folder, line) else {
-                return;
-            };
-            assert_eq!(found["verified"], true, "{found}");
-            check_known(&found, "store+probe");
-            check_notices(&found);
-            assert!(found["measured_with"].is_string(), "{found}");
-            assert_eq!(list_sizes_elsewhere(&folder), [[48]; 2], "one of 16, 32, 48 and 64");
-        }
-    }
-}
-
-#[test]
 fn a_balancing_that_another_host_has_done_costs_the_measurement_of_the_even_division() {
     for mpi in libraries() {
         let folder = Folder::new();
@@ -112,38 +89,4 @@ fn a_model_is_measured_as_a_whole_on_a_host_of_another_name() {
         return;
     }
     assert_eq!(list_sizes_elsewhere(&folder), [[16, 32, 48, 64]; 2]);
-}
-
-#[test]
-fn sizes_that_take_too_long_on_all_ranks_are_no_reason_to_measure() {
-    let [mpi, _] = libraries();
-    for application in ["fft2d", "dgemv"] {
-        let folder = Folder::new();
-        let line = format!("app {application} {ROWS}");
-        check_known(&run_here(&mpi, &folder, &line), "fresh");
-        // As if 48 rows had taken too long, so that 64 were not tried.
-        change_runs(&folder, |run| {
-            run.samples.retain(|sample| sample.units < 64);
-            for sample in &mut run.samples {
-                sample.at_least = sample.units == 48;
-            }
-        });
-        let found = run_here(&mpi, &folder, &line);
-        check_known(&found, "store");
-        assert!(found["measured_with"].is_null(), "{found}");
-        for rank in found["ranks"].as_array().expect("ranks") {
-            assert_eq!(rank["rows"], 32, "{found}");
-        }
-        // Other conditions are checked by a size that has a time.
-        change_runs(&folder, |run| {
-            run.key.conditions.host = "others".to_owned();
-        });
-        check_known(&run_here(&mpi, &folder, &line), "store+probe");
-        let mut runs = read_runs(&folder);
-        runs.retain(|run| run.key.conditions.host != "others");
-        for run in runs {
-            let sizes = run.samples.iter().map(|sample| sample.units);
-            assert_eq!(sizes.collect::<Vec<u64>>(), [32]);
-        }
-    }
 }

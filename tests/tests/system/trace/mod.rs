@@ -223,33 +223,6 @@ fn a_timeline_shows_looks_and_changes_of_the_division() {
     }
 }
 
-#[test]
-fn applications_have_timelines() {
-    let folder = Folder::new();
-    for mpi in libraries() {
-        let line = "app jacobi --size 64 --tolerance 0 --max-iterations 9 --verify none";
-        let trace = trace_run(&mpi, &folder, 2, line);
-        for rank in [0, 1] {
-            // The last one measures the residual of the result.
-            let steps = trace.list_steps(rank, "core", "sweep");
-            assert!(steps.iter().copied().eq(1..=10), "{steps:?}");
-            let names = trace.list_names(rank);
-            assert!(names.contains(&"iterating"), "{names:?}");
-        }
-        for (name, passes) in [("fft2d", 2), ("dgemv", 1)] {
-            let line = format!("app {name} --size 64 --runs 2 --strategy even --verify");
-            let trace = trace_run(&mpi, &folder, 2, &line);
-            for rank in [0, 1] {
-                let steps = trace.list_steps(rank, "core", "pass");
-                let expected = (0..3 * (passes + 1)).filter(|step| step % (passes + 1) < passes);
-                assert!(steps.iter().copied().eq(expected), "{name} {steps:?}");
-                let names = trace.list_names(rank);
-                assert!(names.contains(&"run 2"), "{names:?}");
-            }
-        }
-    }
-}
-
 #[cfg(target_os = "linux")]
 #[test]
 fn clocks_of_several_hosts_are_compared() {
@@ -310,14 +283,6 @@ fn traces_that_cannot_be_written_are_refused_before_the_work() {
     ] {
         let stderr = run(mpi.command(2, &mpi.isochron, &words), SOON).failure(2);
         assert_eq!(stderr.matches(reason).count(), 1, "{stderr}");
-    }
-    for app in
-        ["jacobi --size 64", "fft2d --size 64 --strategy even", "dgemv --size 64 --strategy even"]
-    {
-        let words = ["app"].into_iter().chain(app.split(' '));
-        let words: Vec<&str> = words.chain(["--trace", &missing]).collect();
-        let stderr = run(mpi.command(2, &mpi.isochron, &words), SOON).failure(2);
-        assert!(stderr.contains("there is no folder"), "{app}: {stderr}");
     }
     let words = ["mxm", "--size", "64", "--plan", "--trace", "t.pftrace"];
     let stderr = run(mpi.command(1, &mpi.isochron, &words), SOON).failure(2);
