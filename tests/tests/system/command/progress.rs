@@ -32,10 +32,8 @@ fn show_on_terminal(mpi: &Mpi, columns: usize, line: &str, redirection: &str) ->
 type ProgressCase = (String, &'static [&'static str], &'static str);
 
 /// Lists the commands. The first one needs two ranks.
-fn list_cases(folder: &Folder) -> [ProgressCase; 7] {
+fn list_cases(folder: &Folder) -> [ProgressCase; 6] {
     let platform = write_platform(folder);
-    let event = r#"{"name": "step", "ph": "X", "ts": 1, "dur": 2, "pid": 0, "tid": 0}"#;
-    let trace = folder.write("trace.json", &format!("[{event}]"));
     [
         (
             format!(
@@ -76,11 +74,6 @@ fn list_cases(folder: &Folder) -> [ProgressCase; 7] {
             "app dgemv --size 32 --granule 16 --max-reps 3 --runs 2".to_owned(),
             &["measuring: 1 of about 2 points", "running: before the first of 2 runs"],
             "over 2 runs",
-        ),
-        (
-            format!("trace-model {trace} --event step --units 4"),
-            &["reading: ", " % of 1 trace, 0 iterations"],
-            "units/s",
         ),
     ]
 }
