@@ -80,7 +80,7 @@ fn a_trace_of_chrome_makes_the_same_models() {
     // An iteration may have its size at its end.
     let missing =
         isochron(&["trace-model", &file, "--event", "forces", "--size", "bodies"]).failure(2);
-    assert!(missing.contains(&format!("{file}: line 11: ")), "{missing}");
+    assert!(missing.contains(&format!("{file}: line 10: ")), "{missing}");
     let processes = [point("process0", 3000, 31_200, 2), point("process2", 1000, 12_400, 2)];
     assert_eq!(list_points(&found), processes);
     // An array alone may lack its end.
