@@ -14,10 +14,10 @@
 //! that was suspended as a whole just goes on.
 //!
 //! A rank whose signs have never come is not called silent: a firewall may drop them. A speaker tells once which ranks it does
-//! not hear. If all that it hears wait, it says so after six times as long, and does not end the job.
+//! not hear. A wait of all ranks is named after six times as long, since a large message may be under way.
 //!
-//! The first two watchers of a host also look after the processes of its other ranks. They say if one dies and the system has
-//! killed a process for lack of memory.
+//! Each watcher also looks after the process of the next rank of its host. It says if that dies and the system has killed a
+//! process for lack of memory.
 //!
 //! A processor that is busy is no progress: a library may spin. Therefore all that computes, reads or writes outside of
 //! libraries notes each column or piece that is done. So a rank that is
@@ -33,7 +33,6 @@ mod deaths;
 mod judge;
 mod process;
 mod pulse;
-mod seen;
 mod sign;
 mod start;
 mod watcher;
