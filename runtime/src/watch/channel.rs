@@ -2,7 +2,7 @@
 //!
 //! MPI cannot be used: another thread calls it, and it is what hangs. Datagrams need no connections. The head rank of a large
 //! job needs one socket, a lost datagram is followed by the next, and nothing blocks. Each rank sends a sign every second to the
-//! speakers, which answer with their own.
+//! head, which answers with its own.
 //!
 //! Between hosts a rank listens on all its addresses. It must tell its port before it knows the others, and only their signs show
 //! which network passes datagrams. The keyed code protects the job, not the address.
@@ -18,6 +18,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher24;
 
+use super::judge::HEAD;
 use super::process::read_numbering;
 use super::sign::{MOST_BYTES, SECRET_BYTES, Sign, Word};
 
@@ -52,7 +53,6 @@ pub struct Channel {
     counter: u64,
     /// `true` once a look has found no more datagrams.
     is_drained: bool,
-    speakers: Vec<usize>,
     contacts: Vec<Contact>,
 }
 
@@ -102,7 +102,7 @@ impl Endpoint {
     }
 
     /// Makes the channel of rank `me`; `None` if this rank has no socket, or the head rank has no secret.
-    pub fn join(self, peers: &[Peer], me: usize, speakers: &[usize]) -> Option<Channel> {
+    pub fn join(self, peers: &[Peer], me: usize) -> Option<Channel> {
         if peers[0].secret == <[u8; SECRET_BYTES]>::default() {
             return None;
         }
@@ -118,7 +118,6 @@ impl Endpoint {
             secret: SipHasher24::new_with_key(&peers[0].secret),
             counter: 0,
             is_drained: true,
-            speakers: speakers.to_vec(),
             contacts: contacts.collect(),
         })
     }
@@ -130,7 +129,7 @@ impl Channel {
         self.socket.as_fd()
     }
 
-    /// Receives the words of this job that have come, or the first ones of many. The speakers answer with `own`, their last sign.
+    /// Receives the words of this job that have come, or the first ones of many. The head answers with `own`, its last sign.
     pub fn receive(&mut self, own: Option<&Sign>) -> Vec<Word> {
         let mut bytes = [0; MOST_BYTES];
         let mut words = Vec::new();
@@ -145,11 +144,10 @@ impl Channel {
                 }
             };
             let Some(word) = self.accept(&bytes[..count]) else { continue };
-            let asks = self.speakers.contains(&self.me) && !self.speakers.contains(&word.rank);
             let from = SocketAddr::new(from.ip().to_canonical(), from.port());
             // Only an address of its rank is answered: a replay may be faster than the word itself.
             let is_own = self.contacts[word.rank].addresses.contains(&from);
-            if let Some(own) = own.filter(|_| asks && is_own && !word.sign.has_ended) {
+            if let Some(own) = own.filter(|_| self.me == HEAD && is_own && !word.sign.has_ended) {
                 self.send(own, false, &[from]);
             }
             words.push(word);
@@ -173,25 +171,25 @@ impl Channel {
         Some(word)
     }
 
-    /// Sends this rank's sign to the speakers.
+    /// Sends this rank's sign to the head.
     pub fn send_sign(&mut self, sign: &Sign) {
         self.send(sign, false, &self.list_addresses(false));
     }
 
     /// Sends a sign that no other one follows soon, the first or the last one, or the end of the job. The end, and the last sign
-    /// of a speaker, go to all ranks.
+    /// of the head, go to all ranks.
     pub fn send_once(&mut self, sign: &Sign, ends_job: bool) {
-        let is_for_all = ends_job || sign.has_ended && self.speakers.contains(&self.me);
+        let is_for_all = ends_job || sign.has_ended && self.me == HEAD;
         let addresses = self.list_addresses(is_for_all);
         for _ in 0..COPIES {
             self.send(sign, ends_job, &addresses);
         }
     }
 
-    /// Lists the addresses of the speakers, or of all ranks.
+    /// Lists the addresses of the head, or of all ranks.
     fn list_addresses(&self, of_all: bool) -> Vec<SocketAddr> {
-        let ranks = (0..self.contacts.len())
-            .filter(|rank| *rank != self.me && (of_all || self.speakers.contains(rank)));
+        let ranks =
+            (0..self.contacts.len()).filter(|rank| *rank != self.me && (of_all || *rank == HEAD));
         ranks.flat_map(|rank| &self.contacts[rank].addresses).copied().collect()
     }
 
@@ -281,7 +279,7 @@ mod tests {
         let [head, other] = [(); 2].map(|()| Endpoint::open(true));
         let peers = [&head, &other].map(|endpoint| endpoint.describe("a"));
         let channels =
-            [(head, 0), (other, 1)].map(|(endpoint, me)| endpoint.join(&peers, me, &[0]).unwrap());
+            [(head, 0), (other, 1)].map(|(endpoint, me)| endpoint.join(&peers, me).unwrap());
         let sign = Pulse::new(QUIET_S).beat(1.0, Activity::default(), || 0.0);
         (channels, peers[0].addresses[0], sign)
     }

@@ -6,7 +6,7 @@ use super::process::Sibling;
 use super::pulse::limit_quiet;
 use super::sign::Sign;
 
-/// Time in seconds that other ranks leave the speaker for its last line.
+/// Time in seconds that other ranks leave the one that speaks for its last line.
 const LAST_LINE_S: f64 = 2.0;
 
 /// The judgement of a rank that has not joined the others yet.

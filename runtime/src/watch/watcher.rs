@@ -13,7 +13,7 @@ use super::activity::{Activity, make_waker, wake_watcher};
 use super::cause::ProcessState;
 use super::channel::{Channel, Endpoint, Peer};
 use super::deaths::Deaths;
-use super::judge::{Judge, Said, choose_speakers};
+use super::judge::{Judge, Said};
 use super::process::{is_traced, list_siblings, measure_cpu_s, read_state};
 use super::pulse::{Pulse, limit_quiet};
 use super::sign::Sign;
@@ -126,10 +126,9 @@ impl RankWatch {
         let (Some(watch), Some(peers)) = (watch, peers) else {
             return Ok(None);
         };
-        let speakers = choose_speakers(&hosts);
         let mut channel = match comm.size() {
             1 => None,
-            _ => endpoint.join(&peers, me, &speakers),
+            _ => endpoint.join(&peers, me),
         };
         if let Some(channel) = &mut channel {
             // The first sign comes from here: a rank may stop before its watcher has looked.

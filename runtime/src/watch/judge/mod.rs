@@ -1,7 +1,7 @@
 //! The judgement over silent ranks: who is the cause of a standstill, and when it is said.
 //!
-//! The machine is pure: it is fed with the ranks' signs and with the seconds that pass. The head rank judges over all ranks,
-//! and so does a deputy, which speaks once the head is lost. The others know the signs of these two and their own.
+//! The machine is pure: it is fed with the ranks' signs and with the seconds that pass. The head rank judges over all ranks.
+//! The others know its signs and their own, and the first one of each host speaks once the head is lost.
 
 use super::activity::RankPhase;
 use super::cause::{Cause, Kind, ProcessState, SeenRank, name_ranks};
@@ -17,13 +17,14 @@ const STANDS_STILL: f64 = 0.5;
 /// Factor of the time after which waiting of all is a standstill: a large message may be under way.
 const WAITS_LONGER: f64 = 6.0;
 
+/// The rank that judges over all.
+pub const HEAD: usize = 0;
+
 /// The judge of one rank.
 #[derive(Debug)]
 pub struct Judge {
     ranks: Vec<SeenRank>,
     me: usize,
-    /// The head rank, and the deputy if there is one.
-    speakers: Vec<usize>,
     /// Seconds since the start, without those in which this process did not run.
     now_s: f64,
     /// Seconds of standstill after which the job is ended; infinite for never.
@@ -50,12 +51,6 @@ pub enum Said {
     End(String),
 }
 
-/// Returns the ranks that judge over all: the head, and the lowest rank on another host, or else rank 1.
-pub fn choose_speakers(hosts: &[String]) -> Vec<usize> {
-    let deputy = hosts.iter().position(|host| *host != hosts[0]).or((hosts.len() > 1).then_some(1));
-    std::iter::once(0).chain(deputy).collect()
-}
-
 impl Judge {
     /// Makes the judge of rank `me`, where the ranks are on these hosts.
     pub fn new(hosts: &[String], me: usize, timeout_s: f64) -> Self {
@@ -64,7 +59,6 @@ impl Judge {
         Self {
             ranks: seen.collect(),
             me,
-            speakers: choose_speakers(hosts),
             now_s: 0.0,
             timeout_s,
             named: None,
@@ -144,9 +138,8 @@ impl Judge {
 
     /// Lists the ranks whose signs come here, and that have not ended.
     fn list_watched(&self) -> impl Iterator<Item = usize> {
-        let judges_all = self.speakers.contains(&self.me);
         let all = 0..self.ranks.len();
-        all.filter(move |&rank| judges_all || rank == self.me || self.speakers.contains(&rank))
+        all.filter(|&rank| self.me == HEAD || rank == HEAD || rank == self.me)
             .filter(|&rank| !self.ranks[rank].sign.is_some_and(|sign| sign.has_ended))
     }
 
@@ -169,13 +162,9 @@ impl Judge {
         self.find_silent().or_else(|| self.find_busy()).or_else(|| self.find_waiting())
     }
 
-    /// Tells once which ranks are not heard: such a rank is not taken for a silent one. The deputy tells it if it does not
-    /// hear the head rank.
+    /// Tells once which ranks the head does not hear: such a rank is not taken for a silent one.
     fn tell_unheard(&mut self, look: &mut dyn FnMut(usize) -> ProcessState) -> Option<String> {
-        let mut before = self.speakers.iter().take_while(|&&rank| rank != self.me);
-        let is_first = before.all(|&rank| self.ranks[rank].sign.is_none());
-        let is_speaker = self.speakers.contains(&self.me);
-        if self.has_told_unheard || self.now_s < QUIET_S || !is_speaker || !is_first {
+        if self.has_told_unheard || self.now_s < QUIET_S || self.me != HEAD {
             return None;
         }
         self.has_told_unheard = true;
@@ -226,11 +215,10 @@ impl Judge {
         Some(Cause { kind: Kind::Busy, ranks, stands_s })
     }
 
-    /// Only a speaker that hears all ranks knows that all of them wait, and no rank that is silent for some time is the cause.
+    /// Only a head that hears all ranks knows that all of them wait, and no rank that is silent for some time is the cause.
     fn find_waiting(&self) -> Option<Cause> {
         let alive: Vec<_> = self.list_alive().collect();
-        let hears_all =
-            self.speakers.contains(&self.me) && alive.len() == self.list_watched().count();
+        let hears_all = self.me == HEAD && alive.len() == self.list_watched().count();
         if !hears_all || !alive.iter().all(|(_, sign)| sign.waits) {
             return None;
         }
@@ -242,18 +230,17 @@ impl Judge {
         is_long.then_some(Cause { kind: Kind::Waiting, ranks: vec![rank], stands_s })
     }
 
-    /// Returns `true` if it is on this rank to speak: the head, else the deputy, else any rank.
+    /// Returns `true` if it is on this rank to speak: the head, or else the first other rank of each host.
     fn may_speak(&self) -> bool {
-        self.speakers
-            .iter()
-            .take_while(|&&speaker| speaker != self.me)
-            .all(|&speaker| self.is_lost(speaker))
+        let host = &self.ranks[self.me].host;
+        let mut before = HEAD + 1..self.me;
+        self.me == HEAD || self.is_head_lost() && !before.any(|rank| self.ranks[rank].host == *host)
     }
 
-    /// Returns `true` if no signs of a rank come here, or no more.
-    fn is_lost(&self, rank: usize) -> bool {
-        let ended = self.ranks[rank].sign.is_some_and(|sign| sign.has_ended);
-        ended || self.silent_s(rank) >= self.limit_s()
+    /// Returns `true` if no signs of the head come here, or no more.
+    fn is_head_lost(&self) -> bool {
+        let has_ended = self.ranks[HEAD].sign.is_some_and(|sign| sign.has_ended);
+        has_ended || self.silent_s(HEAD) >= self.limit_s()
     }
 
     /// Returns the seconds without progress after which the job ends, if they are over.

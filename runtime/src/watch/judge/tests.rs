@@ -165,17 +165,13 @@ fn the_ranks_of_a_host_that_is_gone_are_named_together() {
 }
 
 #[test]
-fn a_deputy_on_another_host_speaks_for_a_silent_head() {
+fn the_first_rank_of_each_host_speaks_for_a_silent_head() {
     let mut job = Job::new(&["a", "a", "b", "b"], &[0, 1, 2, 3], 30.0);
     let said = job.pass(5).set(0, None).wait_but(&[0]).pass(12).take_said();
-    check_only(&said, 2, "rank 0 on a has been silent for 10 s");
-    let said = job.pass(20).take_said();
-    assert!(has(&said, "END rank 0"), "{said:?}");
-    assert!(said.iter().all(|(me, _)| *me == 2), "{said:?}");
-    // If the deputy is lost too, each rank speaks about those that it has heard.
-    let mut job = Job::new(&["a", "b", "c"], &[0, 1, 2], 30.0);
-    let said = job.pass(5).set(0, None).set(1, None).wait_but(&[0, 1]).pass(35).take_said();
-    assert!(has(&said, "END ranks 0 and 1 on a and b have been silent"), "{said:?}");
+    let speakers: Vec<_> = said.iter().map(|(me, _)| *me).collect();
+    assert_eq!(speakers, [1, 2], "{said:?}");
+    assert!(said.iter().all(|(_, line)| line.starts_with("rank 0 on a has been silent for 10 s")));
+    assert!(has(&job.pass(20).take_said(), "END rank 0"));
 }
 
 #[test]
@@ -238,20 +234,6 @@ fn a_silent_rank_that_holds_up_nobody_is_not_named() {
     // Its datagrams are lost, and the others make progress.
     job.pass(1).set(1, None);
     assert_eq!(job.pass(100).take_said(), []);
-}
-
-#[test]
-fn a_rank_that_stays_silent_does_not_go_on_when_others_do() {
-    let mut job = Job::new(&["a", "b", "c"], &[0], f64::INFINITY);
-    job.pass(1).set(1, None).wait_but(&[1]).pass(12);
-    assert_eq!(job.take_said().len(), 1);
-    // The others still have work that does not need it.
-    job.set(0, Some(sign(true, 0.0))).set(2, Some(sign(false, 0.0)));
-    assert_eq!(job.pass(4).take_said(), []);
-    assert_eq!(job.pass(6).take_said().len(), 1);
-    job.set(1, Some(sign(true, 0.0)));
-    let said = job.pass(1).take_said();
-    assert!(has(&said[..1], "rank 1 on b goes on after "), "{said:?}");
 }
 
 #[test]
