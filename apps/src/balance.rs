@@ -7,7 +7,7 @@ use std::time::Instant;
 use clap::Args;
 use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
-use isochron_core::internal::KnownKernel;
+use isochron_core::internal::KnownTimes;
 use isochron_core::plan::KnownFrom;
 use isochron_devices::MeasureConfig;
 use isochron_hierarchy::balance::{
@@ -231,7 +231,7 @@ impl DpaArguments {
         &self,
         kernel: &OpenKernel,
         config: &MeasureConfig,
-        known: &[KnownKernel],
+        known: &[KnownTimes],
     ) -> Result<HeadState, Error> {
         let ranks = kernel.parts.len();
         let files = PointsFiles::open(self.out.as_deref(), FileKind::Points, &kernel.parts)?;
@@ -354,7 +354,7 @@ fn scale_points(points: &[Point], d: u64, t_s: f64) -> Result<Vec<Point>, ModelE
 }
 
 /// Returns the origin of each rank's first points; `None` if these are of an earlier command.
-fn list_origins(known: &[KnownKernel], resumed: usize) -> Vec<Option<KnownFrom>> {
+fn list_origins(known: &[KnownTimes], resumed: usize) -> Vec<Option<KnownFrom>> {
     known.iter().map(|kernel| (resumed == 0).then_some(kernel.from)).collect()
 }
 

@@ -1,5 +1,6 @@
 //! `isochron check`: a result file, compared with the report of the run that wrote it.
 
+use isochron_devices::with_element;
 use isochron_hierarchy::printable::show_path;
 use std::path::PathBuf;
 
@@ -9,7 +10,6 @@ use isochron_core::internal::input::read_text;
 use isochron_core::matrix::Digest;
 use isochron_core::matrix::file::digest_file;
 use isochron_devices::ElementType;
-use num_complex::{Complex32, Complex64};
 use serde::{Deserialize, Serialize};
 
 use crate::documents::FormatVersion;
@@ -119,10 +119,5 @@ fn digest_as(
     arguments: &CheckArguments,
 ) -> Result<((usize, usize), Digest), Error> {
     let path = &arguments.file;
-    match element {
-        ElementType::F32 => digest_file::<f32>(path),
-        ElementType::F64 => digest_file::<f64>(path),
-        ElementType::C32 => digest_file::<Complex32>(path),
-        ElementType::C64 => digest_file::<Complex64>(path),
-    }
+    with_element!(element, T => digest_file::<T>(path))
 }

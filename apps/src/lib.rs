@@ -93,8 +93,8 @@ struct CliArguments {
 enum Subcommands {
     /// Multiply matrices: C = alpha*A*B + beta*C, alone or under mpirun
     ///
-    /// Of the files about a run, --save-plan and --load-plan hold its division, --record and --replay the times and
-    /// decisions of a run that learns, --trace its course of time to look at, and --report its totals for scripts.
+    /// Of the files about a run, --save-plan and --load-plan hold its division, --trace its course of time to look at, and
+    /// --report its totals for scripts.
     Mxm(Box<mxm::MxmArguments>),
     /// Check that a result file holds what the run of a report has computed
     Check(check::CheckArguments),

@@ -79,10 +79,10 @@ struct SolvedInstance {
 }
 
 /// Solves a problem once, and can do it again.
-type Instance = Box<dyn Fn() -> anyhow::Result<Solution>>;
+type Instance = Box<dyn Fn() -> anyhow::Result<FoundDivision>>;
 
 /// One solution.
-struct Solution {
+struct FoundDivision {
     time_s: f64,
     solved: bool,
 }
@@ -113,7 +113,7 @@ impl SolvedInstance {
 }
 
 /// Solves an instance once, and again for [`LEAST`]. Returns the last solution with the median time.
-fn solve_repeatedly(algorithm: Algorithm, size: usize) -> anyhow::Result<Solution> {
+fn solve_repeatedly(algorithm: Algorithm, size: usize) -> anyhow::Result<FoundDivision> {
     let solve = algorithm.instance(size)?;
     let start = Instant::now();
     let mut times_s = Vec::new();
@@ -122,7 +122,7 @@ fn solve_repeatedly(algorithm: Algorithm, size: usize) -> anyhow::Result<Solutio
         times_s.push(solution.time_s);
         if start.elapsed() >= LEAST {
             times_s.sort_by(f64::total_cmp);
-            return Ok(Solution { time_s: find_median(&times_s), ..solution });
+            return Ok(FoundDivision { time_s: find_median(&times_s), ..solution });
         }
     }
 }
@@ -179,7 +179,7 @@ impl Algorithm {
             }
             Self::Decision => Box::new(move || {
                 let longest_s = time_decisions(size)?.into_iter().reduce(f64::max);
-                Ok(Solution { time_s: longest_s.context("no decision")?, solved: true })
+                Ok(FoundDivision { time_s: longest_s.context("no decision")?, solved: true })
             }),
         })
     }
@@ -197,7 +197,7 @@ fn timed(solve: impl Fn() -> anyhow::Result<bool> + 'static) -> Instance {
     Box::new(move || {
         let start = Instant::now();
         let solved = solve()?;
-        Ok(Solution { time_s: start.elapsed().as_secs_f64(), solved })
+        Ok(FoundDivision { time_s: start.elapsed().as_secs_f64(), solved })
     })
 }
 

@@ -24,7 +24,7 @@ const CHUNK: usize = 1 << 17;
 #[derive(clap::Args)]
 pub struct NeighboursArguments {
     /// What the other cores do
-    place: DevicePlace,
+    place: NeighbourPlace,
     /// Rows and columns of C
     n: usize,
     /// Columns of A
@@ -36,7 +36,7 @@ pub struct NeighboursArguments {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum DevicePlace {
+enum NeighbourPlace {
     /// Nothing.
     Alone,
     /// They stream through memory.
@@ -45,7 +45,7 @@ enum DevicePlace {
 
 /// The printed document.
 #[derive(Debug, Serialize)]
-struct DeviceSpeed {
+struct NeighbourSpeed {
     library: String,
     /// Cores of the device.
     cores: usize,
@@ -68,7 +68,7 @@ pub fn run(arguments: &NeighboursArguments) -> anyhow::Result<()> {
     );
     let others = cores.split_off(cores.len() / 2);
     let blas = Arc::new(CblasLibrary::open(&arguments.blas)?);
-    let mut speed = DeviceSpeed {
+    let mut speed = NeighbourSpeed {
         library: blas.name().to_owned(),
         cores: cores.len(),
         update_s: 0.0,
@@ -77,8 +77,8 @@ pub fn run(arguments: &NeighboursArguments) -> anyhow::Result<()> {
     let worker = CpuWorker::new(topology.clone(), "cpu0", cores, true, blas)?;
     let mut team = DeviceTeam::new(vec![worker.into()])?;
     match arguments.place {
-        DevicePlace::Alone => speed.update_s = measure(&mut team, arguments)?,
-        DevicePlace::Beside => {
+        NeighbourPlace::Alone => speed.update_s = measure(&mut team, arguments)?,
+        NeighbourPlace::Beside => {
             let neighbours = Neighbours::default();
             let (found, gb_per_s) =
                 neighbours.stream_during(&topology, &others, || measure(&mut team, arguments))?;

@@ -65,7 +65,7 @@ struct BurstTimes {
 pub fn run(arguments: &UpdateArguments) -> anyhow::Result<()> {
     let &UpdateArguments { shape, reps, .. } = arguments;
     let topology = Arc::new(Topology::discover()?);
-    let mut operands = UpdateOperands::new(shape)?;
+    let mut operands = OwnOperands::new(shape)?;
     let burst = match arguments.side {
         UpdateSide::Ours => {
             let blas = Arc::new(CblasLibrary::open(&arguments.blas)?);
@@ -114,14 +114,14 @@ fn time_burst(
 }
 
 /// Written matrices for updates of one shape.
-struct UpdateOperands {
+struct OwnOperands {
     shape: ProductShape,
     a: Vec<f64>,
     b: Vec<f64>,
     c: Vec<f64>,
 }
 
-impl UpdateOperands {
+impl OwnOperands {
     /// Writes the matrices, in memory of the kind that multiplications use.
     fn new(shape: ProductShape) -> anyhow::Result<Self> {
         let ProductShape { m, n, k } = shape;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
-use isochron_campaign::{Campaign, Report};
+use isochron_campaign::{Campaign, CampaignReport};
 use isochron_hierarchy::model::{ModelFile, PiecewiseFpm, SpeedModel};
 use isochron_hierarchy::partition::gpa;
 
@@ -33,7 +33,7 @@ fn published_reports_are_made_from_the_published_points_of_these_campaigns() -> 
             "{} has another file: run `cargo xtask bench` again",
             folder.display()
         );
-        let report = Report::read(&folder)?.format_markdown();
+        let report = CampaignReport::read(&folder)?.format_markdown();
         let published = fs::read_to_string(folder.join("report.md"))?;
         ensure!(
             report == published,

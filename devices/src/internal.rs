@@ -9,7 +9,6 @@ pub use crate::blas::trial::{
 };
 // For the runtime, which shares a host among ranks, heeds its state and makes matrices.
 pub use crate::cuda::nvml::read_gpu_state;
-pub use crate::host::cpu_quota::cpu_quota_cores;
 pub use crate::host::file_kind::describe_kind;
 pub use crate::host::huge_pages::{release_elements, try_reserve_matrix, try_zeroed_matrix};
 pub use crate::host::memory::{MemoryBound, MemoryScope, is_unwritten_memory_free, memory_bounds};
@@ -26,6 +25,7 @@ pub use crate::node::setup::{FoundHost, HostFacts, RankHost, RankNode, SharedHos
 pub use crate::node::share::share_cores;
 pub use crate::node::spec::{Cores, DeviceSpec, NodeSpec, SavedModel, check_name};
 pub use crate::node::workers::found_devices;
+pub use isochron_base::cpu_quota_cores;
 // For the runtime, which watches over ranks that stand still.
 pub use crate::host::operation::{Operation, OperationsSeen, read_operations};
 // For the command and for benchmarks, whose process is theirs alone.

@@ -57,6 +57,9 @@ mod node;
 mod paced;
 mod team;
 
+#[doc(hidden)]
+pub use num_complex;
+
 pub use blas::{BlasChoice, CblasLibrary, EmbeddedBlas};
 pub use contract::{
     Blas, BlasGemm, Depth, DeviceClock, DeviceError, DeviceInfo, DeviceKind, ElementType,

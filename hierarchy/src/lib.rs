@@ -137,7 +137,7 @@ pub mod learn;
 pub mod model;
 pub mod partition;
 pub mod predict;
-pub mod printable;
+pub use isochron_base::printable;
 pub mod problem;
 pub mod rebalance;
 pub mod times;

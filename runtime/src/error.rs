@@ -77,9 +77,6 @@ pub enum Error {
     /// A saved plan is broken, or was made for something else.
     #[error("the plan cannot be used here: {0}")]
     Plan(String),
-    /// A record of a run is broken, or leads to other decisions.
-    #[error("the record cannot be replayed: {0}")]
-    Record(String),
     /// The value that a rank contributed to a collective is not of the type that the others expect.
     #[error(
         "the message of rank {rank} cannot be read ({reason}): do all ranks run the same version?"
@@ -257,7 +254,6 @@ impl Error {
             | Error::File { .. }
             | Error::Space { .. }
             | Error::Plan(_)
-            | Error::Record(_)
             | Error::Settings(_)
             | Error::Memory { .. }
             | Error::Forked(_)

@@ -11,11 +11,9 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use isochron_devices::Scalar;
 use rustix::process::{Signal, getpid, kill_process};
 
 use crate::comm::launched::launched_rank;
-use crate::matrix::Matrix;
 use crate::watch::note_progress;
 
 /// `true` in a program that was built for tests.
@@ -113,13 +111,6 @@ pub(crate) fn flip_bit(stage: &str, bytes: &mut [u8]) {
         && read_variable(FLIPPED_AT).is_some_and(|at| at == stage)
     {
         *byte ^= 1;
-    }
-}
-
-/// Flips a bit of this rank's first column if tests ask for it at this stage.
-pub fn flip_element<T: Scalar>(stage: &str, matrix: &mut Matrix<T>) {
-    if !matrix.part().is_empty() {
-        flip_bit(stage, bytemuck::cast_slice_mut(matrix.local_mut().col_mut(0)));
     }
 }
 

@@ -16,20 +16,23 @@ pub use crate::session::find::FoundDevices;
 pub use crate::session::updates::{
     describe_devices, expect_alone, find_histories, keep_samples, prepare_updates,
 };
-pub use crate::store::kernel_store::{KernelStore, KnownKernel};
+pub use crate::store::KnownTimes;
+pub use crate::store::kernel_store::KernelStore;
 // For schemas of documents.
 #[cfg(feature = "schemars")]
 pub use crate::store::segment::SegmentLine;
 // For interfaces to other languages.
 pub use crate::product::any::{AnyProduct, ProductWork};
 // For tests, which force changes of the division, and let made-up times decide.
+pub use crate::plan::place::RunConditions;
 pub use crate::product::director::{Director, StepTimes};
-pub use crate::product::learning::{LearningDirector, LearningSettings};
+pub use crate::product::learning::LearningDirector;
 pub use crate::product::learning_run::run_directed;
 pub use crate::session::models::make_up_times;
 
 // For tests of the command: faults, and changes that do not pay.
-pub use crate::fault::{flip_element, obey_tests, read_forced_changes};
+pub use crate::fault::{obey_tests, read_forced_changes};
+pub use crate::matrix::flip_element;
 /// The watch over silent ranks.
 pub mod watch {
     pub use crate::watch::*;

@@ -1,6 +1,7 @@
 //! Changes of the parts of ranks and devices in mid-run, forced every few steps. Functions are as in
 //! [`cases`](crate::cases).
 
+use isochron_devices::with_element;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use isochron_core::internal::{Director, StepTimes, run_directed};
 use isochron_devices::internal::is_unwritten_memory_free;
 use isochron_devices::{DeviceTeam, ElementType, Pace, PacedWorker, Worker, cuda};
 use isochron_hierarchy::layout::{Layout, slice_cols};
-use num_complex::{Complex32, Complex64};
+use num_complex::Complex64;
 
 use crate::cases::{
     Case, SEEDS, cpu, integers, layouts, open, plan_along_k, plan_on, plan_on_nth, scale,
@@ -234,12 +235,7 @@ pub fn changed_parts(shared: &Arc<dyn Comm>, coverage: Coverage) -> usize {
     let rows = coverage.rows_of_ranks(comm, levels);
     let mut session = open(shared);
     for &[element, levels @ .., _] in &rows {
-        match ElementType::ALL[element] {
-            ElementType::F32 => change_row::<f32>(&mut session, levels),
-            ElementType::F64 => change_row::<f64>(&mut session, levels),
-            ElementType::C32 => change_row::<Complex32>(&mut session, levels),
-            ElementType::C64 => change_row::<Complex64>(&mut session, levels),
-        }
+        with_element!(ElementType::ALL[element], T => change_row::<T>(&mut session, levels))
     }
     rows.len()
 }
@@ -292,7 +288,7 @@ pub fn changes_within_room(comm: &Arc<dyn Comm>, folder: &Path) -> usize {
         let to = Spread::on_layout(37, 4 * blocks, 4, &after);
         let travel = 8 * volume(&plan.c(), &to)[rank];
         let mut case: Case = Case::new(comm, plan, integers);
-        let runs = RunConfig { leaves_c: true, ..RunConfig::default() };
+        let runs = RunConfig { leaves_c: true };
         let mut product = session.prepare(&case.plan, runs).unwrap();
         case.c = product.zeros(&mut session).unwrap();
         case.c.fill(|row, col| integers(SEEDS[2]).element(row, col));

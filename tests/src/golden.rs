@@ -9,10 +9,10 @@ use std::sync::Arc;
 use isochron::Error;
 use isochron::comm::Comm;
 use isochron::plan::{Plan, Problem};
-use isochron::product::{Directive, RunRecord, Scalars};
+use isochron::product::{Directive, Scalars};
 use isochron::session::Session;
 use isochron_core::internal::{
-    Director, LearningDirector, LearningSettings, StepTimes, make_up_times,
+    Director, LearningDirector, RunConditions, StepTimes, make_up_times,
 };
 use isochron_devices::internal::RecordedWorker;
 use isochron_devices::{DeviceKind, DeviceTeam, Worker};
@@ -74,8 +74,11 @@ fn open(shared: &Arc<dyn Comm>) -> Session {
     session
 }
 
-/// The director that learns, which is told made-up seconds of changes.
-struct MadeUpChanges<'p>(LearningDirector<'p>);
+/// The director that learns, which is told made-up seconds of changes, and what it has decided.
+struct MadeUpChanges<'p>(LearningDirector<'p>, Vec<Decision>);
+
+/// The step that a decision is for, the decision, and whether a change found no memory.
+type Decision = (usize, Directive, bool);
 
 impl Director for MadeUpChanges<'_> {
     fn count_first_steps(&mut self) -> usize {
@@ -84,23 +87,27 @@ impl Director for MadeUpChanges<'_> {
 
     fn decide(&mut self, at: &StepTimes<'_>) -> Result<Directive, Error> {
         let changing_s = if at.changing_s > 0.0 { CHANGE_S } else { 0.0 };
-        self.0.decide(&StepTimes { changing_s, ..at.clone() })
+        let directive = self.0.decide(&StepTimes { changing_s, ..at.clone() })?;
+        self.1.push((at.step, directive.clone(), false));
+        Ok(directive)
     }
 
     fn note_refusal(&mut self, reason: &Error) {
         self.0.note_refusal(reason);
+        if let Some((.., is_refused)) = self.1.last_mut() {
+            *is_refused = true;
+        }
     }
 }
 
-/// Multiplies as planned. Returns the record of the run, whose decisions are those of the head rank.
-fn record(session: &mut Session, plan: Plan) -> RunRecord {
+/// Multiplies as planned. Returns the decisions of the head rank.
+fn decide(session: &mut Session, plan: Plan) -> Vec<Decision> {
     let comm = Arc::clone(session.comm());
     let mut case: Case = Case::new(comm.as_ref(), plan.clone(), integers);
-    let settings = LearningSettings { keeps_record: true, ..LearningSettings::default() };
-    let mut director = MadeUpChanges(LearningDirector::new(&plan, settings).unwrap());
+    let director = LearningDirector::new(&plan, RunConditions::default()).unwrap();
+    let mut director = MadeUpChanges(director, Vec::new());
     case.multiply_directed(session, Scalars::UPDATE, &mut director).unwrap();
-    let (_, record) = director.0.finish(0.0);
-    record.unwrap()
+    director.1
 }
 
 /// Returns the document of a plan without what depends on the host and on passing time: the circumstances of its making, and
@@ -143,17 +150,11 @@ fn list_decisions(session: &mut Session) -> Vec<Value> {
         ("forced in parts of k", in_parts),
     ]
     .into_iter()
-    .map(|(name, plan)| {
-        let record = serde_json::to_value(record(session, plan)).unwrap();
-        let decisions = record["decisions"].as_array().unwrap().iter();
-        let decisions: Vec<Value> =
-            decisions.map(|of| json!([of["step"], of["directive"], of["is_refused"]])).collect();
-        json!({"run": name, "decisions": decisions})
-    })
+    .map(|(name, plan)| json!({"run": name, "decisions": decide(session, plan)}))
     .collect()
 }
 
-/// Plans with all strategies, and learns: plans, decisions and a record are those that are kept.
+/// Plans with all strategies, and learns: plans and decisions are those that are kept.
 pub fn kept_decisions(shared: &Arc<dyn Comm>) -> usize {
     if shared.size() != RANKS {
         return 0;
@@ -168,10 +169,6 @@ pub fn kept_decisions(shared: &Arc<dyn Comm>) -> usize {
         }
     }
     lines.extend(list_decisions(session));
-    let short = plan(session, 20 * BLOCK, Strategy::Adaptive, Split::C);
-    let mut record = serde_json::to_value(record(session, force(&short, 4))).unwrap();
-    record["plan"] = describe(record["plan"].take());
-    lines.push(json!({"record": record}));
     if shared.rank() == 0 {
         check(&lines);
     }

@@ -1,6 +1,7 @@
 //! Multiplications that learn from their steps, with changes forced every few steps. Functions are as in
 //! [`cases`](crate::cases).
 
+use isochron_devices::with_element;
 use std::sync::Arc;
 
 use isochron::comm::Comm;
@@ -12,7 +13,6 @@ use isochron_devices::internal::RecordedWorker;
 use isochron_devices::{DeviceKind, DeviceTeam, ElementType, Pace, PacedWorker, Worker, cuda};
 use isochron_hierarchy::learn::{AdaptivePart, FirstLook, Tuning};
 use isochron_hierarchy::model::{PiecewiseFpm, Point};
-use num_complex::{Complex32, Complex64};
 
 use crate::cases::{Case, SEEDS, cpu, integers, plan_along_k, plan_on_nth, scale, team};
 use crate::changes::{EVERY, LOOKAHEADS, OPS, SCALARS, SHAPES, scalars};
@@ -114,12 +114,7 @@ pub fn learning(shared: &Arc<dyn Comm>, coverage: Coverage) -> usize {
         [0, 1, 2, MADE_UP].map(|kind| Session::of_team(Arc::clone(shared), team_of(kind)));
     for &[element, workers, levels @ .., _] in &rows {
         let (session, is_made_up) = (&mut sessions[workers], workers == MADE_UP);
-        match ElementType::ALL[element] {
-            ElementType::F32 => learn_row::<f32>(session, levels, is_made_up),
-            ElementType::F64 => learn_row::<f64>(session, levels, is_made_up),
-            ElementType::C32 => learn_row::<Complex32>(session, levels, is_made_up),
-            ElementType::C64 => learn_row::<Complex64>(session, levels, is_made_up),
-        }
+        with_element!(ElementType::ALL[element], T => learn_row::<T>(session, levels, is_made_up))
     }
     rows.len()
 }

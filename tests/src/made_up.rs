@@ -3,8 +3,8 @@
 use isochron::Error;
 use isochron::matrix::Spread;
 use isochron::plan::{Assignment, Plan, Problem};
-use isochron::product::{Learnt, RunRecord, SeenStep};
-use isochron_core::internal::{Director, LearningDirector, LearningSettings, StepTimes};
+use isochron::product::{Learnt, SeenStep};
+use isochron_core::internal::{Director, LearningDirector, RunConditions, StepTimes};
 use isochron_hierarchy::layout::slice_cols;
 use isochron_hierarchy::learn::Observed;
 use isochron_hierarchy::times::Sample;
@@ -22,7 +22,6 @@ struct MadeUpRun {
     /// The assignment of each step.
     assignments: Vec<Assignment>,
     learnt: Learnt,
-    record: Option<RunRecord>,
 }
 
 /// A plan of this number of steps for `ranks` ranks with two devices each, all alike, whose division is left to the
@@ -84,13 +83,8 @@ fn make_step(
 
 /// Runs all steps as a multiplication does: a decision is taken the lookahead before its step, and knows the steps
 /// before. No change finds memory from the `refused` one on, if that is given.
-fn run(
-    plan: &Plan,
-    settings: LearningSettings,
-    time: ElementTime,
-    refused: Option<usize>,
-) -> Result<MadeUpRun, Error> {
-    let mut director = LearningDirector::new(plan, settings)?;
+fn run(plan: &Plan, time: ElementTime, refused: Option<usize>) -> Result<MadeUpRun, Error> {
+    let mut director = LearningDirector::new(plan, RunConditions::default())?;
     let (steps, lookahead) = (plan.steps(0), plan.lookahead());
     let mut now = plan.assignment();
     let mut assignments: Vec<Assignment> = Vec::new();
@@ -123,13 +117,11 @@ fn run(
         undecided = undecided.saturating_add(lookahead);
     }
     assignments.resize(steps, now);
-    director.check_repeated()?;
-    let (learnt, record) = director.finish(changes as f64 * CHANGE_S);
-    Ok(MadeUpRun { assignments, learnt, record })
+    Ok(MadeUpRun { assignments, learnt: director.finish(changes as f64 * CHANGE_S) })
 }
 
 fn learn(plan: &Plan, time: ElementTime) -> MadeUpRun {
-    run(plan, LearningSettings::default(), time, None).unwrap()
+    run(plan, time, None).unwrap()
 }
 
 impl MadeUpRun {
@@ -212,7 +204,7 @@ fn a_node_that_becomes_slow_is_named_and_gets_less() {
 fn without_memory_parts_stay_and_columns_still_move() {
     let plan = plan(2, 400);
     let time: ElementTime = |_, rank, device| [[12.0, 4.0], [3.0, 3.0]][rank][device] * NS;
-    let run = run(&plan, LearningSettings::default(), time, Some(0)).unwrap();
+    let run = run(&plan, time, Some(0)).unwrap();
     assert_eq!(run.count_layouts(), 0);
     assert_near(&run.first_slices(), &[0.25, 0.5], 0.03);
     assert_eq!(run.learnt.notices.len(), 1, "{:?}", run.learnt.notices);
@@ -238,7 +230,7 @@ fn along_k_the_columns_of_each_rank_move_alone() {
 #[test]
 fn a_narrower_step_is_no_measurement() {
     let plan = plan(2, 100);
-    let mut director = LearningDirector::new(&plan, LearningSettings::default()).unwrap();
+    let mut director = LearningDirector::new(&plan, RunConditions::default()).unwrap();
     let now = plan.assignment();
     let ranks = (0..2).map(|rank| {
         let step = make_step(&plan, &now, 0, rank, |_, rank, _| (1 + rank) as f64 * NS);
@@ -253,7 +245,7 @@ fn a_narrower_step_is_no_measurement() {
     };
     let directive = director.decide(&at).unwrap();
     assert_eq!((directive.change, directive.steps), (None, 1));
-    let (learnt, _) = director.finish(0.0);
+    let learnt = director.finish(0.0);
     assert!(learnt.devices.iter().all(|device| device.model.is_none()));
 }
 
@@ -320,56 +312,5 @@ fn nothing_is_learnt_from_times_that_are_none() {
         let notice = &run.learnt.notices[0];
         assert!(notice.contains("device first of rank 1 gave"), "{notice}");
         assert!(notice.contains("nothing was learnt from 1"), "{notice}");
-    }
-}
-
-fn keep() -> LearningSettings {
-    LearningSettings { keeps_record: true, ..LearningSettings::default() }
-}
-
-fn repeat(record: &RunRecord) -> LearningSettings {
-    LearningSettings { replay: Some(record.clone()), ..keep() }
-}
-
-#[test]
-fn a_record_repeats_its_divisions_at_other_times() {
-    let plan = plan(2, 200);
-    let times: [ElementTime; 2] = [
-        |step, rank, device| {
-            let slower = if step > 90 && rank == 1 { 3.0 } else { 1.0 };
-            [[12.0, 4.0], [4.0, 2.0]][rank][device] * slower * NS
-        },
-        |_, rank, device| [[2.0, 4.0], [9.0, 2.0]][rank][device] * NS,
-    ];
-    for refused in [None, Some(1)] {
-        let first = run(&plan, keep(), times[0], refused).unwrap();
-        let record = first.record.as_ref().unwrap();
-        assert!(first.learnt.changes.len() > 1);
-        // Nothing lacks memory this time, and the hosts are busier.
-        let mut settings = repeat(record);
-        settings.conditions.core_shares = vec![1e-6; 2];
-        let again = run(&plan, settings, times[1], None).unwrap();
-        assert_eq!(again.assignments, first.assignments);
-        assert!(again.learnt.replayed);
-        assert_eq!(again.learnt.devices, first.learnt.devices);
-        // The record of the repetition is the same.
-        assert_eq!(again.record.as_ref(), Some(record));
-    }
-}
-
-#[test]
-fn a_replay_that_lacks_memory_names_it_and_no_other_decision() {
-    let plan = plan(2, 200);
-    let time: ElementTime = |_, rank, _| [12.0, 4.0][rank] * NS;
-    let first = run(&plan, keep(), time, None).unwrap();
-    let layouts = first.count_layouts();
-    assert!(layouts > 0);
-    // The first change of C is followed by other decisions; the last one may be followed by none.
-    for refused in [0, first.learnt.changes.len() - 1] {
-        let refusal = run(&plan, repeat(first.record.as_ref().unwrap()), time, Some(refused))
-            .err()
-            .map(|error| error.to_string())
-            .unwrap();
-        assert!(refusal.contains("no memory is left"), "{refusal}");
     }
 }

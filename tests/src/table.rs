@@ -8,6 +8,7 @@
 //! The bound is that of the testers of PBLAS: an element may err by 16 roundings of its gauge,
 //! `|alpha|·Σ|a||b| + |beta||c|`.
 
+use isochron_devices::with_element;
 use std::sync::Arc;
 
 use isochron::comm::Comm;
@@ -20,7 +21,7 @@ use isochron_devices::{Blas, ElementType, View, ViewMut};
 use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 use isochron_hierarchy::layout::Method;
 use isochron_hierarchy::learn::Tuning;
-use num_complex::{Complex32, Complex64};
+use num_complex::Complex64;
 
 use crate::cases::{Case, SEEDS, open, plan_along_k, plan_on_nth, scale, uniform};
 use crate::changes::Forced;
@@ -209,12 +210,7 @@ pub fn multiplications(comm: &Arc<dyn Comm>, coverage: Coverage) -> usize {
         library: blas::choose_blas(&BlasChoice::default()).unwrap(),
     };
     for row in &rows {
-        match row.element {
-            ElementType::F32 => devices.multiply::<f32>(row),
-            ElementType::F64 => devices.multiply::<f64>(row),
-            ElementType::C32 => devices.multiply::<Complex32>(row),
-            ElementType::C64 => devices.multiply::<Complex64>(row),
-        }
+        with_element!(row.element, T => devices.multiply::<T>(row))
     }
     rows.len()
 }

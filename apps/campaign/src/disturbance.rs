@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::gpus::{GpuState, Gpus};
+use crate::gpus::{GpuReading, Gpus};
 use crate::processors::ProcessorTimes;
 
 /// The state of this host at a moment, which is read before and after each repetition.
@@ -10,7 +10,7 @@ use crate::processors::ProcessorTimes;
 pub(crate) struct HostState {
     at: Instant,
     processors: ProcessorTimes,
-    gpus: Vec<GpuState>,
+    gpus: Vec<GpuReading>,
 }
 
 impl HostState {

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use isochron_hierarchy::printable::show_path;
+use isochron_base::printable::show_path;
 
 /// An error of a campaign.
 #[derive(Debug, thiserror::Error)]

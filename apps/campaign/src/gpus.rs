@@ -21,7 +21,7 @@ pub(crate) struct Gpus(Option<Nvml>);
 
 /// The state of a GPU at a moment; `None` for what the library does not tell.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct GpuState {
+pub(crate) struct GpuReading {
     /// Nanoseconds for which heat has slowed it down so far.
     slowed_ns: Option<u64>,
     /// Programs that compute on it.
@@ -59,10 +59,10 @@ impl Gpus {
     }
 
     /// Reads the state of each GPU.
-    pub fn read(&self) -> Vec<GpuState> {
+    pub fn read(&self) -> Vec<GpuReading> {
         self.list(|gpu| {
             let slowed = gpu.violation_status(PerformancePolicy::Thermal);
-            GpuState {
+            GpuReading {
                 slowed_ns: slowed.ok().map(|slowed| slowed.violation_time),
                 programs: gpu.running_compute_processes_count().ok(),
             }
@@ -84,7 +84,7 @@ fn known<T: Into<Value>>(fact: Result<T, NvmlError>) -> Value {
     fact.map_or(Value::Null, Into::into)
 }
 
-impl GpuState {
+impl GpuReading {
     /// Lists the disturbances of GPU `gpu` in the time from `before` to this state.
     pub fn describe(&self, before: &Self, gpu: usize, time: Duration) -> Vec<String> {
         let mut reasons = Vec::new();
@@ -112,14 +112,16 @@ mod tests {
 
     #[test]
     fn heat_and_other_programs_are_reasons() {
-        let state =
-            |slowed_ns, programs| GpuState { slowed_ns: Some(slowed_ns), programs: Some(programs) };
+        let state = |slowed_ns, programs| GpuReading {
+            slowed_ns: Some(slowed_ns),
+            programs: Some(programs),
+        };
         let second = Duration::from_secs(1);
         let quiet: [String; 0] = [];
         assert_eq!(state(105, 1).describe(&state(5, 0), 0, second), quiet);
         assert_eq!(state(9_900_000, 1).describe(&state(0, 0), 0, second), quiet);
         assert_eq!(state(11_000_000, 1).describe(&state(0, 0), 0, second).len(), 1);
-        let unknown = GpuState::default();
+        let unknown = GpuReading::default();
         assert_eq!(unknown.describe(&unknown, 0, second), quiet);
         assert_eq!(
             state(250_000_000, 2).describe(&state(0, 1), 3, second),

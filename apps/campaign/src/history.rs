@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 use serde::Serialize;
 
 use crate::file::{Better, Campaign, CommandLine, Contender, TOOK};
-use crate::point::{Parameter, Parameters, Point, fingerprint};
+use crate::point::{CampaignPoint, Parameter, Parameters, fingerprint};
 use crate::reading::Values;
 use crate::record::Repetition;
-use crate::schedule::Task;
+use crate::schedule::RoundTask;
 
 /// A point and a contender of a campaign, by their numbers in the campaign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -103,7 +103,7 @@ impl History {
     }
 
     /// Returns the attempts of a task.
-    pub fn attempts_of(&self, task: &Task) -> &[Repetition] {
+    pub fn attempts_of(&self, task: &RoundTask) -> &[Repetition] {
         let of_cell = self.cells.get(&task.cell);
         let attempts = of_cell.and_then(|of_cell| match task.round {
             Some(round) => of_cell.rounds.get(&round),
@@ -170,7 +170,7 @@ pub(crate) fn is_final(attempts: &[Repetition], again: u32) -> bool {
 /// A name in an expression: a parameter, a value, or in a goal a contender with its values.
 #[derive(Serialize)]
 #[serde(untagged)]
-pub(crate) enum Known<'r> {
+pub(crate) enum KnownValue<'r> {
     Parameter(&'r Parameter),
     Value(f64),
     Values(Values),
@@ -202,10 +202,10 @@ impl Contender {
 pub(crate) fn know<'r>(
     parameters: &'r Parameters,
     values: &'r Values,
-) -> BTreeMap<&'r str, Known<'r>> {
+) -> BTreeMap<&'r str, KnownValue<'r>> {
     let parameters =
-        parameters.iter().map(|(name, value)| (name.as_str(), Known::Parameter(value)));
-    let values = values.iter().map(|(name, &value)| (name.as_str(), Known::Value(value)));
+        parameters.iter().map(|(name, value)| (name.as_str(), KnownValue::Parameter(value)));
+    let values = values.iter().map(|(name, &value)| (name.as_str(), KnownValue::Value(value)));
     parameters.chain(values).collect()
 }
 
@@ -237,7 +237,7 @@ impl Campaign {
         self.contender_of(cell).make_command(parameters, &tuned).ok()
     }
 
-    pub(crate) fn point_of(&self, cell: Cell) -> &Point {
+    pub(crate) fn point_of(&self, cell: Cell) -> &CampaignPoint {
         &self.points[cell.point]
     }
 

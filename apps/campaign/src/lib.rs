@@ -8,8 +8,8 @@
 //!   round, so that slow changes of the machine cancel out.
 //! * A point ends when the intervals of its ratios are narrow enough, or after the most rounds, or when the time of the
 //!   campaign is used up.
-//! * [`Plan`] tells what a run would do, [`CampaignStatus`] what one has done, [`Report`] what it has found, and
-//!   [`Comparison`] how two campaigns differ.
+//! * [`CampaignPlan`] tells what a run would do, [`CampaignStatus`] what one has done, [`CampaignReport`] what it has found, and
+//!   [`CampaignComparison`] how two campaigns differ.
 //!
 //! # Examples
 //! ```
@@ -67,17 +67,19 @@ mod statistics;
 mod status;
 mod template;
 
-pub use compare::{ComparedPoint, Comparison, Difference, MOST_ROUNDS, Verdict};
+pub use compare::{CampaignComparison, ComparedPoint, Difference, MOST_ROUNDS, PointVerdict};
 pub use environment::describe_host;
 pub use error::CampaignError;
-pub use file::{Better, Campaign, CommandLine, Contender, Goal, Repeat};
+pub use file::{Better, Campaign, CampaignGoal, CommandLine, Contender, Repeat};
 pub use folder::{FILE, Holder, POINTS};
-pub use plan::{Plan, PlannedCommand, PlannedDisk, PlannedPart};
-pub use point::{Parameter, Parameters, Point, describe_parameters};
+pub use plan::{CampaignPlan, PlannedCommand, PlannedDisk, PlannedPart};
+pub use point::{CampaignPoint, Parameter, Parameters, describe_parameters};
 pub use process::FOLDER_VARIABLE;
 pub use record::{Repetition, Status};
-pub use report::{GoalOutcome, GoalRow, Report, ReportRow, Standing, format_number};
-pub use run::{Progress, run, run_nodes};
+pub use report::{
+    CampaignReport, ContenderStanding, GoalOutcome, GoalRow, ReportRow, format_number,
+};
+pub use run::{CampaignProgress, run, run_nodes};
 pub use schedule::PointEnd;
 pub use script::JobScript;
 pub use statistics::MedianInterval;

@@ -37,7 +37,7 @@ impl fmt::Display for Parameter {
 
 /// A combination of parameters at which every contender is measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Point {
+pub struct CampaignPoint {
     /// Name of the point in `points.jsonl`: the fingerprint of its parameters.
     pub id: String,
     /// The parameters.
@@ -46,7 +46,7 @@ pub struct Point {
     pub nodes: Option<u32>,
 }
 
-impl Point {
+impl CampaignPoint {
     pub(crate) fn new(parameters: Parameters) -> Self {
         Self { id: fingerprint(&parameters), parameters, nodes: None }
     }
@@ -85,12 +85,12 @@ mod tests {
     fn the_name_of_a_point_depends_on_its_parameters_alone() {
         let size = ("size".to_owned(), Parameter::Whole(4096));
         let hosts = ("hosts".to_owned(), Parameter::Text("1:4".to_owned()));
-        let point = Point::new([size.clone(), hosts.clone()].into());
-        assert_eq!(point, Point::new([hosts.clone(), size].into()));
+        let point = CampaignPoint::new([size.clone(), hosts.clone()].into());
+        assert_eq!(point, CampaignPoint::new([hosts.clone(), size].into()));
         // Files that were written before keep their names.
         assert_eq!(point.id, "d4b66b42d9f545e5");
         let text = ("size".to_owned(), Parameter::Text("4096".to_owned()));
-        assert_ne!(point.id, Point::new([text, hosts].into()).id);
+        assert_ne!(point.id, CampaignPoint::new([text, hosts].into()).id);
         assert_eq!(describe_parameters(&point.parameters), "hosts=1:4 size=4096");
     }
 }

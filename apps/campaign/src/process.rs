@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use isochron_hierarchy::printable::show_text;
+use isochron_base::printable::show_text;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process, kill_process_group,
     set_child_subreaper, waitid, waitpid,

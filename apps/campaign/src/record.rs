@@ -1,6 +1,6 @@
 //! The lines of `points.jsonl`.
 
-use isochron_hierarchy::printable::escape;
+use isochron_base::printable::escape;
 use serde::{Deserialize, Serialize};
 
 use crate::point::{Parameters, is_fingerprint};

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::file::{Campaign, Goal};
-use crate::history::{Cell, History, Known, is_final, know};
+use crate::file::{Campaign, CampaignGoal};
+use crate::history::{Cell, History, KnownValue, is_final, know};
 use crate::point::Parameters;
 use crate::reading::Values;
 use crate::statistics::MedianInterval;
@@ -32,7 +32,7 @@ pub enum PointEnd {
 
 /// A repetition to run.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Task {
+pub(crate) struct RoundTask {
     pub cell: Cell,
     /// `None` to try the tuned values.
     pub round: Option<u32>,
@@ -42,19 +42,19 @@ pub(crate) struct Task {
 impl Campaign {
     /// Lists the trials of tuned values that a contender lacks at a point, which come before the rounds; none once these have
     /// begun. Each is run once, since no point has a value yet.
-    pub(crate) fn list_trials(&self, history: &History, cell: Cell) -> Vec<Task> {
+    pub(crate) fn list_trials(&self, history: &History, cell: Cell) -> Vec<RoundTask> {
         if self.contender_of(cell).tune.is_empty() || history.find_chosen(cell).is_some() {
             return Vec::new();
         }
         let trials =
-            self.list_tunings(cell).into_iter().map(|tuned| Task { cell, round: None, tuned });
+            self.list_tunings(cell).into_iter().map(|tuned| RoundTask { cell, round: None, tuned });
         trials.filter(|trial| history.attempts_of(trial).is_empty()).collect()
     }
 
     /// Lists the repetitions of a round in their order, by the rounds before it. Every contender runs every point once, unless
     /// the point has ended or the contender was given up there. The contenders at a point follow each other, so that what
     /// disturbs the machine for a while disturbs all of them.
-    pub(crate) fn list_round(&self, history: &History, round: u32) -> Vec<Task> {
+    pub(crate) fn list_round(&self, history: &History, round: u32) -> Vec<RoundTask> {
         // Each round has an order of its own.
         let seed = self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(round);
         let mut random = fastrand::Rng::with_seed(seed);
@@ -72,7 +72,7 @@ impl Campaign {
         cells
             .into_iter()
             .filter(|cell| open[cell.point] && !self.is_given_up(history, *cell, round))
-            .map(|cell| Task {
+            .map(|cell| RoundTask {
                 cell,
                 round: Some(round),
                 tuned: history.find_best(self, cell).unwrap_or_default(),
@@ -81,7 +81,7 @@ impl Campaign {
     }
 
     /// Returns `true` if a task needs another attempt.
-    pub(crate) fn needs_attempt(&self, history: &History, task: &Task) -> bool {
+    pub(crate) fn needs_attempt(&self, history: &History, task: &RoundTask) -> bool {
         let again = task.round.map_or(0, |_| self.repeat.again);
         !is_final(history.attempts_of(task), again)
     }
@@ -185,7 +185,7 @@ impl Campaign {
     }
 
     /// Lists the goals that are judged at a point.
-    pub(crate) fn goals_at(&self, point: usize) -> impl Iterator<Item = &Goal> {
+    pub(crate) fn goals_at(&self, point: usize) -> impl Iterator<Item = &CampaignGoal> {
         self.goals.iter().filter(move |goal| goal.points.contains(&point))
     }
 
@@ -194,7 +194,7 @@ impl Campaign {
         &self,
         history: &History,
         point: usize,
-        goal: &Goal,
+        goal: &CampaignGoal,
         round: u32,
     ) -> Option<MedianInterval> {
         let rounds: BTreeSet<u32> = self
@@ -211,7 +211,7 @@ impl Campaign {
                     && counted.is_done()
                 {
                     let values = contender.list_values(counted);
-                    known.insert(&contender.name, Known::Values(values));
+                    known.insert(&contender.name, KnownValue::Values(values));
                 }
             }
             let above = goal.above.number(&known)?;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use isochron_hierarchy::printable::escape;
+use isochron_base::printable::escape;
 use minijinja::{Environment, context};
 
 use crate::error::CampaignError;

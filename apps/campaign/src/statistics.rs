@@ -1,6 +1,5 @@
 //! Medians, their intervals, and resampling.
 
-use isochron_hierarchy::times;
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{Binomial, DiscreteCDF as _};
 
@@ -34,7 +33,7 @@ impl MedianInterval {
         if n == 0 {
             return None;
         }
-        let median = times::find_median(&sorted);
+        let median = find_median(sorted.clone());
         let [low, high] = if confidence >= 1.0 {
             [Some(median); 2]
         } else {
@@ -65,8 +64,13 @@ pub(crate) fn least_values(confidence: f64) -> usize {
 }
 
 /// Returns the median of a sample, NaN if it is empty.
-pub(crate) fn find_median(values: Vec<f64>) -> f64 {
-    if values.is_empty() { f64::NAN } else { times::find_median(&values) }
+pub(crate) fn find_median(mut values: Vec<f64>) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    match values.len() {
+        0 => f64::NAN,
+        n if n % 2 == 1 => values[n / 2],
+        n => f64::midpoint(values[n / 2 - 1], values[n / 2]),
+    }
 }
 
 /// Returns the values that a Holm correction leaves of the p-values of several tests, in their order.

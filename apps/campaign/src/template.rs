@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 /// A text with names in braces, such as `mxm --size {size}`. `{{` and `}}` stand for braces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Template {
-    pieces: Vec<Piece>,
+    pieces: Vec<TemplatePiece>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Piece {
+enum TemplatePiece {
     Text(String),
     Name(String),
 }
@@ -41,19 +41,19 @@ impl Template {
             if !is_name(name) {
                 return Err(format!("`{{{name}}}` is no name: a brace itself is `{{{{`"));
             }
-            pieces.push(Piece::Text(std::mem::take(&mut plain)));
-            pieces.push(Piece::Name(name.to_owned()));
+            pieces.push(TemplatePiece::Text(std::mem::take(&mut plain)));
+            pieces.push(TemplatePiece::Name(name.to_owned()));
             rest = after;
         }
-        pieces.push(Piece::Text(plain + rest));
+        pieces.push(TemplatePiece::Text(plain + rest));
         Ok(Self { pieces })
     }
 
     /// Returns the names in the text.
     pub fn names(&self) -> BTreeSet<&str> {
         let names = self.pieces.iter().filter_map(|piece| match piece {
-            Piece::Name(name) => Some(name.as_str()),
-            Piece::Text(_) => None,
+            TemplatePiece::Name(name) => Some(name.as_str()),
+            TemplatePiece::Text(_) => None,
         });
         names.collect()
     }
@@ -61,8 +61,8 @@ impl Template {
     /// Returns the text with the value of each name.
     pub fn fill(&self, value: &dyn Fn(&str) -> String) -> String {
         let pieces = self.pieces.iter().map(|piece| match piece {
-            Piece::Text(text) => text.clone(),
-            Piece::Name(name) => value(name),
+            TemplatePiece::Text(text) => text.clone(),
+            TemplatePiece::Name(name) => value(name),
         });
         pieces.collect()
     }

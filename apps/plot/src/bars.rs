@@ -3,7 +3,7 @@
 use crate::area::Area;
 use crate::axis::LinearAxis;
 use crate::color;
-use crate::svg::{Anchor, Rect, Svg};
+use crate::svg::{Anchor, Svg, SvgRect};
 
 /// Size of a panel and of the area of its bars, in pixels.
 const SIZE: (f64, f64) = (1000.0, 230.0);
@@ -44,7 +44,7 @@ pub fn draw_bars(names: &[String], panels: &[BarPanel]) -> String {
     }
     for (index, name) in names.iter().enumerate() {
         let (x, y) = AREA.draw_legend_name(&mut svg, index, name);
-        let sample = Rect { x: x - 6.0, y: y - 6.0, width: 12.0, height: 12.0 };
+        let sample = SvgRect { x: x - 6.0, y: y - 6.0, width: 12.0, height: 12.0 };
         svg.rect(sample, color::of_series(index));
     }
     svg.finish()
@@ -77,7 +77,7 @@ impl Bar {
         }
         let [top, low, high] =
             [self.height, self.low, self.high].map(|value| area.y_at(axis.fraction(value)));
-        let bar = Rect { x, y: top, width: width * 0.9, height: area.bottom() - top };
+        let bar = SvgRect { x, y: top, width: width * 0.9, height: area.bottom() - top };
         svg.rect(bar, color::of_series(self.series));
         svg.whisker(x + width * 0.45, low, high, 0.0);
     }

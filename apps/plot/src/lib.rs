@@ -1,7 +1,7 @@
 //! Plots and pictures of the `isochron` command and of the benchmark campaigns.
 //!
 //! * [`Plot`]: curves and measurements on linear axes, as SVG ([`draw_plots`]) or in characters ([`draw_in_terminal`]);
-//! * [`draw_log_log`]: [`Series`] of points on logarithmic axes;
+//! * [`draw_log_log`]: [`PlotSeries`] of points on logarithmic axes;
 //! * [`draw_bars`]: groups of bars in [`BarPanel`]s;
 //! * [`Timeline`]: bars in lanes over time;
 //! * [`Svg`]: the elements that all of them are made of, for other pictures.
@@ -61,8 +61,8 @@ mod timeline;
 
 pub use axis::LinearAxis;
 pub use bars::{Bar, BarPanel, draw_bars};
-pub use log_log::{Series, draw_log_log};
+pub use log_log::{PlotSeries, draw_log_log};
 pub use plots::{Curve, Mark, Plot, draw_plots};
-pub use svg::{Anchor, Rect, Svg};
+pub use svg::{Anchor, Svg, SvgRect};
 pub use terminal::draw_in_terminal;
 pub use timeline::{Lane, LaneBar, Timeline};

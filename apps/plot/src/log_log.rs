@@ -10,7 +10,7 @@ const SIZE: (f64, f64) = (900.0, 500.0);
 const AREA: Area = Area { left: 80.0, top: 40.0, width: 630.0, height: 400.0 };
 
 /// Named points, joined by straight lines.
-pub struct Series {
+pub struct PlotSeries {
     /// The name in the legend.
     pub name: String,
     /// `(x, y)`, positive, ascending in `x`.
@@ -18,7 +18,7 @@ pub struct Series {
 }
 
 /// Draws series with both axes logarithmic, as an SVG document. Without a point there are axes only.
-pub fn draw_log_log(title: &str, x_title: &str, y_title: &str, series: &[Series]) -> String {
+pub fn draw_log_log(title: &str, x_title: &str, y_title: &str, series: &[PlotSeries]) -> String {
     let points = series.iter().flat_map(|series| &series.points);
     let x = LogAxis::covering(points.clone().map(|point| point.0));
     let y = LogAxis::covering(points.map(|point| point.1));
@@ -49,8 +49,8 @@ mod tests {
     #[test]
     fn every_point_and_name_is_drawn() {
         let series = [
-            Series { name: "first".to_owned(), points: vec![(1.0, 2.0), (10.0, 30.0)] },
-            Series { name: "second".to_owned(), points: vec![(5.0, 0.1)] },
+            PlotSeries { name: "first".to_owned(), points: vec![(1.0, 2.0), (10.0, 30.0)] },
+            PlotSeries { name: "second".to_owned(), points: vec![(5.0, 0.1)] },
         ];
         let svg = draw_log_log("title", "x", "y", &series);
         assert_eq!(svg.matches("r=\"3.5\"").count(), 3);

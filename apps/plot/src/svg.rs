@@ -29,7 +29,7 @@ pub struct Svg {
 
 /// A rectangle.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Rect {
+pub struct SvgRect {
     /// The left edge.
     pub x: f64,
     /// The upper edge.
@@ -167,7 +167,7 @@ impl Svg {
     }
 
     /// Adds a filled rectangle without an outline.
-    pub fn rect(&mut self, rect: Rect, fill: &str) {
+    pub fn rect(&mut self, rect: SvgRect, fill: &str) {
         self.add(format_args!(
             "<rect x=\"{:.2}\" y=\"{:.2}\" width=\"{:.2}\" height=\"{:.2}\" fill=\"{fill}\"/>",
             rect.x, rect.y, rect.width, rect.height
@@ -175,7 +175,7 @@ impl Svg {
     }
 
     /// Adds a filled rectangle with an outline and round corners.
-    pub fn outlined_rect(&mut self, rect: Rect, fill: &str) {
+    pub fn outlined_rect(&mut self, rect: SvgRect, fill: &str) {
         self.add(format_args!(
             "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" rx=\"2\" fill=\"{fill}\" stroke=\"#555\"/>",
             rect.x, rect.y, rect.width, rect.height

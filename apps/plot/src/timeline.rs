@@ -1,6 +1,6 @@
 //! Bars in lanes over time.
 
-use crate::svg::{Anchor, Rect, Svg};
+use crate::svg::{Anchor, Svg, SvgRect};
 
 const WIDTH: f64 = 1000.0;
 const RIGHT: f64 = 20.0;
@@ -71,7 +71,7 @@ impl Timeline {
         }
         for bar in &self.bars {
             let x = self.x(bar.from_s);
-            let rect = Rect {
+            let rect = SvgRect {
                 x,
                 y: tops[bar.lane],
                 // A very short bar is still seen.
@@ -99,7 +99,7 @@ impl Timeline {
     fn draw_legend(&self, svg: &mut Svg) {
         let mut left = self.left;
         for (color, meaning) in &self.legend {
-            let sample = Rect { x: left, y: 14.0, width: 12.0, height: 12.0 };
+            let sample = SvgRect { x: left, y: 14.0, width: 12.0, height: 12.0 };
             svg.rect(sample, color);
             svg.text((left + 18.0, 25.0), Anchor::Start, meaning);
             left += 18.0 + svg.measure(meaning) + 24.0;

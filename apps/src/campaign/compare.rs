@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use isochron_campaign::{
-    ComparedPoint, Comparison, MOST_ROUNDS, Verdict, describe_parameters, format_number,
+    CampaignComparison, ComparedPoint, MOST_ROUNDS, PointVerdict, describe_parameters,
+    format_number,
 };
 
 use super::options::CompareArguments;
@@ -16,14 +17,16 @@ pub fn run(arguments: &CompareArguments) -> Result<Answer, Failure> {
     let Some((compared, baseline)) = arguments.dirs.split_last() else {
         return Err(Failure::input("compare takes two folders or more"));
     };
-    let comparison = Comparison::read(baseline, compared)?;
-    let is_bad = |point: &ComparedPoint| matches!(point.verdict, Verdict::Slower | Verdict::Failed);
+    let comparison = CampaignComparison::read(baseline, compared)?;
+    let is_bad = |point: &ComparedPoint| {
+        matches!(point.verdict, PointVerdict::Slower | PointVerdict::Failed)
+    };
     let is_bad = arguments.check && comparison.points.iter().any(is_bad);
     Ok(Answer::new(arguments.json, &comparison, format)?.checked(is_bad))
 }
 
 /// Formats a comparison for people.
-fn format(comparison: &Comparison) -> String {
+fn format(comparison: &CampaignComparison) -> String {
     let mut text = if comparison.environment.is_empty() {
         "The environments are alike.\n\n".to_owned()
     } else {
@@ -65,15 +68,15 @@ fn describe_number(number: Option<f64>) -> String {
 
 fn describe_verdict(point: &ComparedPoint) -> String {
     match (point.verdict, point.more_rounds) {
-        (Verdict::Faster, _) => "faster".to_owned(),
-        (Verdict::Slower, _) => "slower".to_owned(),
-        (Verdict::Same, _) => "same within 2 %".to_owned(),
-        (Verdict::Inconclusive, Some(MOST_ROUNDS)) => {
+        (PointVerdict::Faster, _) => "faster".to_owned(),
+        (PointVerdict::Slower, _) => "slower".to_owned(),
+        (PointVerdict::Same, _) => "same within 2 %".to_owned(),
+        (PointVerdict::Inconclusive, Some(MOST_ROUNDS)) => {
             format!("inconclusive, needs {MOST_ROUNDS} or more")
         }
-        (Verdict::Inconclusive, Some(more)) => format!("inconclusive, needs {more} more"),
-        (Verdict::Inconclusive, None) => "inconclusive".to_owned(),
-        (Verdict::Failed, _) => {
+        (PointVerdict::Inconclusive, Some(more)) => format!("inconclusive, needs {more} more"),
+        (PointVerdict::Inconclusive, None) => "inconclusive".to_owned(),
+        (PointVerdict::Failed, _) => {
             format!("failed: {}", point.reason.as_deref().unwrap_or("no value"))
         }
     }

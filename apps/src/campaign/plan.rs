@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use isochron_campaign::{Campaign, Forecast, Plan, PlannedDisk, PlannedPart, describe_parameters};
+use isochron_campaign::{
+    Campaign, CampaignPlan, Forecast, PlannedDisk, PlannedPart, describe_parameters,
+};
 use isochron_devices::memory_available_bytes;
 use isochron_devices::topology::size_text;
 
@@ -16,12 +18,13 @@ use crate::table::TextTable;
 /// Plans a campaign.
 pub fn run(arguments: &FileArguments) -> Result<Answer, Failure> {
     let campaign = Campaign::read(&arguments.place.file)?;
-    let plan = Plan::new(&campaign, &arguments.place.find_folder(), memory_available_bytes())?;
+    let plan =
+        CampaignPlan::new(&campaign, &arguments.place.find_folder(), memory_available_bytes())?;
     Answer::new(arguments.json, &plan, format)
 }
 
 /// Formats a plan for people.
-fn format(plan: &Plan) -> String {
+fn format(plan: &CampaignPlan) -> String {
     let mut text = String::new();
     let mut point = None;
     // Writing to a String cannot fail.

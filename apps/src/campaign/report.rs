@@ -1,6 +1,6 @@
 //! `isochron campaign report`: writes what a campaign has found.
 
-use isochron_campaign::{GoalOutcome, Report};
+use isochron_campaign::{CampaignReport, GoalOutcome};
 use isochron_hierarchy::printable::show_path;
 
 use super::options::ReportArguments;
@@ -10,7 +10,7 @@ use crate::output::{Answer, note};
 /// Writes the report of a campaign into its folder, and prints it.
 pub fn run(arguments: &ReportArguments) -> Result<Answer, Failure> {
     let folder = &arguments.folder;
-    let report = Report::read(&folder.dir)?;
+    let report = CampaignReport::read(&folder.dir)?;
     match report.write(&folder.dir) {
         Ok(()) => note(&format!("to look at: {}", show_path(&folder.dir.join("report.html")))),
         // A folder of others can be read all the same.
@@ -18,6 +18,6 @@ pub fn run(arguments: &ReportArguments) -> Result<Answer, Failure> {
         Err(error) => return Err(error.into()),
     }
     let is_missed = report.goals.iter().any(|goal| goal.outcome == GoalOutcome::Missed);
-    Ok(Answer::new(folder.json, &report, Report::format_markdown)?
+    Ok(Answer::new(folder.json, &report, CampaignReport::format_markdown)?
         .checked(arguments.check && is_missed))
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use isochron_campaign::{
-    Campaign, Progress, describe_host, describe_parameters, run as run_engine, run_nodes,
+    Campaign, CampaignProgress, describe_host, describe_parameters, run as run_engine, run_nodes,
 };
 use signal_hook::consts::{
     SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXCPU,
@@ -31,7 +31,7 @@ pub fn run(arguments: &RunArguments) -> Result<Answer, Failure> {
     let folder = arguments.place.find_folder();
     let stop = stop_by_signals().map_err(Failure::run)?;
     let line = TerminalLine::of_rank(true);
-    let mut observe = |progress: &Progress<'_>| line.show(&describe_progress(progress));
+    let mut observe = |progress: &CampaignProgress<'_>| line.show(&describe_progress(progress));
     let describer = name_describer().unwrap_or_default();
     let status = match arguments.nodes {
         Some(nodes) => run_nodes(&campaign, &folder, nodes, &describer, &stop, &mut observe),
@@ -77,7 +77,7 @@ fn stop_by_signals() -> io::Result<Arc<AtomicBool>> {
 }
 
 /// Describes the repetition that begins.
-fn describe_progress(progress: &Progress<'_>) -> String {
+fn describe_progress(progress: &CampaignProgress<'_>) -> String {
     let campaign = progress.campaign;
     let phase = match progress.round {
         Some(round) => {

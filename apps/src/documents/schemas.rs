@@ -5,11 +5,10 @@ use std::io;
 use std::path::Path;
 
 use isochron_campaign::{
-    CampaignStatus, Comparison, Plan as CampaignPlan, Repetition, Report as CampaignReport,
+    CampaignComparison, CampaignPlan, CampaignReport, CampaignStatus, Repetition,
 };
 use isochron_core::internal::SegmentLine;
 use isochron_core::plan::Plan;
-use isochron_core::product::RunRecord;
 use isochron_core::report::Report;
 use isochron_core::session::Platform;
 use schemars::generate::SchemaSettings;
@@ -64,7 +63,6 @@ fn list_schemas() -> Vec<DocumentSchema> {
         describe::<Report>(written.clone(), "report", "report"),
         describe::<CheckAnswer>(written.clone(), "check", "result check"),
         describe::<Plan>(written.clone(), "plan", "saved plan"),
-        describe::<RunRecord>(written.clone(), "record", "record"),
         describe::<TopologyDocument<'_>>(written.clone(), "topology", "topology"),
         describe::<MeasureDocument>(written.clone(), "measure", "kernel speeds"),
         describe::<HealthDocument>(written.clone(), "health", "health"),
@@ -83,7 +81,11 @@ fn list_schemas() -> Vec<DocumentSchema> {
         describe::<CampaignPlan>(written.clone(), "campaign-plan", "campaign plan"),
         describe::<CampaignStatus>(written.clone(), "campaign-status", "campaign status"),
         describe::<CampaignReport>(written.clone(), "campaign-report", "campaign report"),
-        describe::<Comparison>(written.clone(), "campaign-compare", "comparison of campaigns"),
+        describe::<CampaignComparison>(
+            written.clone(),
+            "campaign-compare",
+            "comparison of campaigns",
+        ),
         describe::<Repetition>(written, "repetition", "repetition"),
     ]
 }

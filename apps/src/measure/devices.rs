@@ -1,6 +1,7 @@
 //! The kernel `mxm`: the update of a part of C on every device of the job, as multiplications run it, or on each device while
 //! the others of its host are idle.
 
+use isochron_devices::with_element;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,7 +17,6 @@ use isochron_devices::{
     BlasChoice, Depth, DeviceError, ElementType, MeasureConfig, Scalar, measure_team,
 };
 use isochron_hierarchy::times::{Measurement, Series};
-use num_complex::{Complex32, Complex64};
 
 use super::device_parts::{list_parts, list_turns};
 use super::part::{MeasuredWork, OpenWork, PartEnd, PartUnits, Size, describe_repetitions};
@@ -60,7 +60,7 @@ struct MeasuredUpdates {
 }
 
 /// The devices of this rank at work on updates of C.
-struct DeviceWork<T> {
+struct TimedWork<T> {
     session: Session,
     operands: UpdateOperands<T>,
     updates: MeasuredUpdates,
@@ -146,12 +146,7 @@ impl DeviceArguments {
         };
         Ok(OpenWork {
             turns: turns.len().max(1),
-            work: match work.element {
-                ElementType::F32 => begin_work::<f32>(session, updates, turns),
-                ElementType::F64 => begin_work::<f64>(session, updates, turns),
-                ElementType::C32 => begin_work::<Complex32>(session, updates, turns),
-                ElementType::C64 => begin_work::<Complex64>(session, updates, turns),
-            },
+            work: with_element!(work.element, T => begin_work::<T>(session, updates, turns)),
             parts,
             measured_with,
         })
@@ -172,10 +167,10 @@ fn begin_work<T: Scalar>(
     updates: MeasuredUpdates,
     turns: Vec<Option<usize>>,
 ) -> Box<dyn MeasuredWork> {
-    Box::new(DeviceWork::<T> { session, operands: UpdateOperands::default(), updates, turns })
+    Box::new(TimedWork::<T> { session, operands: UpdateOperands::default(), updates, turns })
 }
 
-impl<T: Scalar> DeviceWork<T> {
+impl<T: Scalar> TimedWork<T> {
     /// Returns the rows of C, and the columns of each device: its area is its units, as nearly square as whole blocks
     /// allow if models have one dimension.
     fn shape_updates(&self, (m, _): Size, units: &[PartUnits]) -> (usize, Vec<usize>) {
@@ -301,7 +296,7 @@ fn end_without_memory(
     Ok(ends.collect())
 }
 
-impl<T: Scalar> MeasuredWork for DeviceWork<T> {
+impl<T: Scalar> MeasuredWork for TimedWork<T> {
     fn measure(
         &mut self,
         comm: &dyn Comm,

@@ -8,7 +8,7 @@ use isochron_core::Error;
 use isochron_core::internal::output::{DOCUMENT_BYTES, PartialFile};
 use isochron_hierarchy::model::{ModelError, ModelFile, SurfaceFile, SurfacePoint};
 
-use super::part::{Headers, MeasuredPart, Size, flatten_point, widen_point};
+use super::part::{MeasuredPart, PointsHeaders, Size, flatten_point, widen_point};
 use crate::output;
 use crate::points::today;
 
@@ -38,7 +38,7 @@ pub struct PointsFiles {
 /// The file of a part.
 struct PartFile {
     name: String,
-    headers: Headers,
+    headers: PointsHeaders,
     points: Vec<SurfacePoint>,
     /// The sizes for which the part found no memory.
     lacking: Vec<Size>,
@@ -55,7 +55,7 @@ impl FileKind {
         }
     }
 
-    fn parse(self, text: &str) -> Result<(Headers, Vec<SurfacePoint>), ModelError> {
+    fn parse(self, text: &str) -> Result<(PointsHeaders, Vec<SurfacePoint>), ModelError> {
         match self {
             Self::Points => {
                 let file = ModelFile::parse(text)?;
@@ -218,7 +218,7 @@ fn parse_lacking(text: &str) -> Vec<Size> {
 fn read_earlier(
     path: &Path,
     kind: FileKind,
-    headers: &Headers,
+    headers: &PointsHeaders,
 ) -> Result<(Vec<SurfacePoint>, Vec<Size>), Error> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
@@ -254,7 +254,7 @@ mod tests {
 
     fn open(folder: &tempfile::TempDir, kernel: &str) -> Result<PointsFiles, Error> {
         let parts = ["a", "b"].map(|stem| MeasuredPart {
-            headers: Headers::from([("kernel".to_owned(), kernel.to_owned())]),
+            headers: PointsHeaders::from([("kernel".to_owned(), kernel.to_owned())]),
             stem: stem.to_owned(),
             ..MeasuredPart::default()
         });

@@ -1,10 +1,10 @@
 //! `isochron measure`: full models of any kernel, or of the devices of multiplications, on all ranks at once.
 
-mod campaign;
 mod device_parts;
 mod devices;
 mod effort;
 mod files;
+mod full_models;
 mod kernel;
 mod options;
 mod part;
@@ -12,10 +12,10 @@ mod remaining;
 pub(crate) mod report;
 mod sizes;
 
-pub use campaign::Campaign;
 pub use device_parts::list_turns;
 pub use effort::Effort;
 pub use files::{FileKind, PointsFiles};
+pub use full_models::FullModels;
 pub use kernel::serve_if_asked;
 pub use options::{KernelArguments, OpenKernel, WIDTH};
 pub use part::{MeasuredPart, flatten_point, make_point, widen_point};
@@ -149,7 +149,7 @@ pub fn run(comm: &Arc<dyn Comm>, arguments: &MeasureArguments) -> Result<Option<
     let svg = agree(comm, arguments.create_svg(files.as_ref(), &parts))?;
     let resumed = files.as_ref().map_or(0, |files| files.sizes().count());
     let names = files.as_ref().map(PointsFiles::list_paths);
-    let mut campaign = Campaign {
+    let mut campaign = FullModels {
         comm,
         work,
         config,
@@ -318,7 +318,7 @@ fn list_lacking(parts: &[MeasuredPart], lacking: &[Vec<Size>]) -> Vec<String> {
 }
 
 fn list_models(
-    campaign: &mut Campaign<'_>,
+    campaign: &mut FullModels<'_>,
     parts: &[MeasuredPart],
     files: Vec<Option<String>>,
 ) -> Result<Vec<MeasuredModelDocument>, Error> {

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 pub type Size = (u64, u64);
 
 /// The headers of one file.
-pub type Headers = BTreeMap<String, String>;
+pub type PointsHeaders = BTreeMap<String, String>;
 
 /// A kernel on its rank, or a device: it has a model of its own.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -30,7 +30,7 @@ pub struct MeasuredPart {
     /// CPU quota of its host, in cores.
     pub quota_cores: Option<f64>,
     /// The headers of its file.
-    pub headers: Headers,
+    pub headers: PointsHeaders,
     /// The name of its file, without the ending.
     pub stem: String,
 }

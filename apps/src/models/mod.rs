@@ -36,9 +36,9 @@ pub enum ModelsCommand {
     /// Merge all segments of the user's folder into one
     Compact(FormArguments),
     /// Write all models to a file that another store can import
-    Export(FileArguments),
+    Export(ModelFileArguments),
     /// Add the models of an exported file to the store
-    Import(FileArguments),
+    Import(ModelFileArguments),
     /// Check all segments; the exit status is 1 if any is broken, or a folder of ISOCHRON_STORE does not exist
     Verify(FormArguments),
 }
@@ -74,7 +74,7 @@ pub struct PruneArguments {
 }
 
 #[derive(Args)]
-pub struct FileArguments {
+pub struct ModelFileArguments {
     /// File of the exported models
     file: PathBuf,
     #[command(flatten)]

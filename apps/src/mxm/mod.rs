@@ -3,7 +3,6 @@
 mod account;
 mod check;
 mod finished;
-mod given;
 mod learnt;
 mod options;
 mod plan;
@@ -12,7 +11,7 @@ mod progress;
 mod text;
 mod ways;
 
-use isochron_hierarchy::printable::show_path;
+use isochron_devices::with_element;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -26,15 +25,13 @@ use isochron_core::matrix::file::OutputFile;
 use isochron_core::matrix::redistribute::Moved;
 use isochron_core::matrix::{Generator, Matrix, Operand, Spread, file};
 use isochron_core::plan::{PartOfK, Plan, Problem};
-use isochron_core::product::{Element, RunRecord, Scalars};
-use isochron_core::product::{Factors, ProductOf, RunConfig};
+use isochron_core::product::{Element, Factors, RunConfig, Scalars};
 use isochron_core::progress::Observer;
 use isochron_core::report::Report;
 use isochron_core::session::Session;
 use isochron_core::verify::{Recall, TakeFactors};
-use isochron_devices::ElementType;
-use isochron_hierarchy::balance::Rule;
-use num_complex::{Complex32, Complex64};
+use isochron_hierarchy::printable::show_path;
+use num_complex::Complex64;
 
 use crate::failure::Failure;
 use crate::lines::output_width;
@@ -43,7 +40,6 @@ use crate::trace::RunTrace;
 use account::{AccountPhase, Stopwatch};
 use check::Check;
 pub use finished::{FinishedRun, MxmEnding};
-use given::GivenPlan;
 pub use options::MxmArguments;
 use options::Verify;
 use problem::{MatrixFiles, find_problem};
@@ -65,8 +61,8 @@ pub fn run<'a>(
     let comm = shared.as_ref();
     let mut watch = Stopwatch::started_at(start);
     check_files(comm, arguments)?;
-    let given = GivenPlan::load(comm, arguments)?;
-    check_record(arguments, given.as_ref().map(GivenPlan::plan))?;
+    let given = arguments.load_plan.as_deref();
+    let given = given.map(|path| Plan::load(comm, path)).transpose()?;
     arguments.check_readers()?;
     let (problem, files) = find_problem(comm, arguments, given.as_ref())?;
     let outputs = Outputs::create(comm, arguments, &problem)?;
@@ -83,7 +79,7 @@ pub fn run<'a>(
     watch.enter(AccountPhase::Devices);
     let settings = arguments.set_up_session().element(problem.element());
     let settings = match &given {
-        Some(given) => settings.blas_of(given.plan(), comm.rank()),
+        Some(given) => settings.blas_of(given, comm.rank()),
         None => settings,
     };
     let mut session = settings.build(Arc::clone(shared))?;
@@ -100,11 +96,10 @@ pub fn run<'a>(
         session.observe_progress(Rc::new(observers));
     }
     watch.enter(AccountPhase::Plan);
-    let plan = match &given {
-        Some(given) => given.adopt(&mut session)?,
+    let plan = match given {
+        Some(given) => session.adopt(given)?,
         None => session.plan(problem, &arguments.balance_config())?,
     };
-    check_record(arguments, Some(&plan))?;
     if let Some(line) = &line {
         line.note_plan(&plan);
     }
@@ -118,23 +113,8 @@ pub fn run<'a>(
         let answer = is_head.then(|| show_plan(arguments, &plan)).transpose()?;
         return Ok(answer.map(MxmEnding::Answer));
     }
-    let element = plan.problem().element();
-    let of = match given {
-        Some(GivenPlan::Recorded(record)) => record.into(),
-        _ => plan.clone().into(),
-    };
     let out = outputs.out;
-    let (report, record) = match element {
-        ElementType::F32 => multiply_as::<f32>(&mut session, &mut watch, arguments, of, files, out),
-        ElementType::F64 => multiply_as::<f64>(&mut session, &mut watch, arguments, of, files, out),
-        ElementType::C32 => {
-            multiply_as::<Complex32>(&mut session, &mut watch, arguments, of, files, out)
-        }
-        ElementType::C64 => {
-            multiply_as::<Complex64>(&mut session, &mut watch, arguments, of, files, out)
-        }
-    }?;
-    output::write_json(comm, outputs.record, &record)?;
+    let report = with_element!(plan.problem().element(), T => multiply_as::<T>(&mut session, &mut watch, arguments, &plan, files, out))?;
     drop(session);
     if let Some(trace) = trace {
         trace.finish(comm)?;
@@ -179,34 +159,15 @@ fn show_plan(arguments: &MxmArguments, plan: &Plan) -> Result<Answer, Failure> {
     })
 }
 
-/// Refuses to record a run that has nothing to learn. Before the plan is made, its strategy tells.
-fn check_record(arguments: &MxmArguments, plan: Option<&Plan>) -> Result<(), Error> {
-    let Some(path) = &arguments.record else {
-        return Ok(());
-    };
-    let strategy = plan.map_or(arguments.strategy(), |plan| plan.decision().config.strategy);
-    let reason = match plan {
-        _ if strategy.rule() != (Rule::Functional { learns: true }) => {
-            format!("strategy {strategy} decides all before the run")
-        }
-        Some(plan) if plan.look().is_none() => {
-            "one device does all, or nothing is to be done".to_owned()
-        }
-        _ => return Ok(()),
-    };
-    let reason = format!("there is nothing to learn: {reason}");
-    Err(Error::parameter("record", show_path(path), reason))
-}
-
-/// Multiplies with elements of the plan's type. Returns the report, and on the head rank the record if one is kept.
+/// Multiplies with elements of the plan's type. Returns the report.
 fn multiply_as<T: Element>(
     session: &mut Session,
     watch: &mut Stopwatch<'_>,
     arguments: &MxmArguments,
-    of: ProductOf<'_>,
+    plan: &Plan,
     files: MatrixFiles,
     out: Option<OutputFile>,
-) -> Result<(Report, Option<RunRecord>), Error> {
+) -> Result<Report, Error> {
     let shared = Arc::clone(session.comm());
     let comm = shared.as_ref();
     let beta = match &arguments.c {
@@ -216,11 +177,8 @@ fn multiply_as<T: Element>(
     let scalars =
         Scalars { alpha: T::of(arguments.alpha), beta: T::of(arguments.beta.unwrap_or(beta)) };
     watch.enter(AccountPhase::Matrices);
-    let runs = RunConfig { leaves_c: true, keeps_record: arguments.record.is_some() };
-    if let ProductOf::Plan(plan) = &of {
-        session.check_memory(plan)?;
-    }
-    let mut product = session.prepare::<T>(of, runs)?;
+    session.check_memory(plan)?;
+    let mut product = session.prepare::<T>(plan, RunConfig { leaves_c: true })?;
     let plan = &product.plan().clone();
     let mut source = MatrixSource {
         comm,
@@ -297,7 +255,7 @@ fn multiply_as<T: Element>(
     report.add_redistribution(comm, moved)?;
     report.notices.extend(source.notices);
     report.overflow = overflow.map(|found| found.to_string());
-    Ok((report, run.execution.record))
+    Ok(report)
 }
 
 /// Frees A and B: the system takes a while for each page.
@@ -315,13 +273,11 @@ fn check_files(comm: &dyn Comm, arguments: &MxmArguments) -> Result<(), Error> {
         name_path("--c", &arguments.c),
         name_path("--platform", &arguments.node.platform),
         name_path("--load-plan", &arguments.load_plan),
-        name_path("--replay", &arguments.replay),
     ];
     let outputs = [
         name_path("--out", &arguments.out),
         name_path("--report", &arguments.report),
         name_path("--save-plan", &arguments.save_plan),
-        name_path("--record", &arguments.record),
         name_path("--trace", &arguments.trace),
     ];
     check_paths(comm, inputs.into_iter().flatten(), outputs.into_iter().flatten())
@@ -334,8 +290,6 @@ struct Outputs {
     report: Option<PartialFile>,
     /// On the head rank.
     save_plan: Option<PartialFile>,
-    /// On the head rank.
-    record: Option<PartialFile>,
 }
 
 impl Outputs {
@@ -344,15 +298,10 @@ impl Outputs {
         let out = arguments.out.as_deref();
         let out = out.map(|path| file::reserve(comm, path, m, n, element));
         let out = out.transpose()?;
-        let create = [&arguments.report, &arguments.save_plan, &arguments.record]
+        let create = [&arguments.report, &arguments.save_plan]
             .map(|path| create_file(path.as_deref().filter(|_| comm.rank() == 0)));
-        let [report, save_plan, record] = create;
-        Ok(Self {
-            out,
-            report: agree(comm, report)?,
-            save_plan: agree(comm, save_plan)?,
-            record: agree(comm, record)?,
-        })
+        let [report, save_plan] = create;
+        Ok(Self { out, report: agree(comm, report)?, save_plan: agree(comm, save_plan)? })
     }
 }
 

@@ -91,23 +91,16 @@ pub struct MxmArguments {
     /// File with a plan for these hosts, devices and options, which is used without measuring
     #[arg(long, value_name = "FILE", help_heading = ABOUT_RUN)]
     pub(super) load_plan: Option<PathBuf>,
-    /// File for the times and decisions of a run that learns (JSON)
-    #[arg(long, value_name = "FILE", help_heading = ABOUT_RUN, conflicts_with = "plan")]
-    pub(super) record: Option<PathBuf>,
-    /// File with a record, whose run is repeated with the same decisions and without measuring
-    #[arg(long, value_name = "FILE", help_heading = ABOUT_RUN, conflicts_with_all = ["plan", "load_plan"])]
-    pub(super) replay: Option<PathBuf>,
     /// File for the timeline of the run, which Perfetto shows (protobuf)
     #[arg(long, value_name = "FILE", help_heading = ABOUT_RUN, conflicts_with = "plan")]
     pub(super) trace: Option<PathBuf>,
-    /// Use of the model store: none, read, or read-write, which adds this run's times [default: read-write, with --replay
-    /// none]
-    #[arg(long, value_name = "USE")]
+    /// Use of the model store: none, read, or read-write, which adds this run's times
+    #[arg(long, value_name = "USE", default_value_t = StoreMode::ReadWrite)]
     #[arg(value_parser = name_all::<StoreMode>(), hide_possible_values = true)]
-    pub(super) store: Option<StoreMode>,
+    pub(super) store: StoreMode,
     /// Folder with a full model of every device, which replaces measuring: points files as `isochron measure mxm` or
     /// gemm writes them
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["load_plan", "replay"])]
+    #[arg(long, value_name = "DIR", conflicts_with = "load_plan")]
     pub(super) models: Option<PathBuf>,
     #[command(flatten)]
     pub(super) node: NodeArguments,
@@ -118,7 +111,7 @@ pub struct MxmArguments {
     /// Layout of the nodes' areas: kl, br, cartesian, cartesian-sums or recursive [default: br]
     #[arg(long, value_parser = name_all::<Method>(), hide_possible_values = true)]
     pub(super) layout: Option<Method>,
-    /// BLAS of the CPU devices: auto (that of a plan or record, else the store's choice, else the fastest), embedded,
+    /// BLAS of the CPU devices: auto (that of a plan, else the store's choice, else the fastest), embedded,
     /// openblas, mkl, blis or a library's path
     #[arg(long, default_value_t = BlasChoice::default())]
     #[arg(value_parser = name_blas(), hide_possible_values = true, value_hint = ValueHint::AnyPath)]
@@ -200,7 +193,7 @@ impl MxmArguments {
         self.strategy.unwrap_or_default()
     }
 
-    /// Refuses options that the strategy does not read, or that a plan or record has decided.
+    /// Refuses options that the strategy does not read, or that a plan has decided.
     ///
     /// # Errors
     /// [`Error::Parameter`] with the first of them.
@@ -208,31 +201,19 @@ impl MxmArguments {
         let models = self.models.as_deref().map(show_path);
         let options = self.balancing.list_given().into_iter();
         let options = options.chain(self.measuring.list_given()).chain([give("models", models)]);
-        if self.load_plan.is_some() || self.replay.is_some() {
-            refuse_given(options, "with a plan or record nothing is measured or divided anew")?;
+        if self.load_plan.is_some() {
+            refuse_given(options, "with a plan nothing is measured or divided anew")?;
         } else {
             check_readers(self.strategy(), &READERS, options)?;
-        }
-        if self.replay.is_some() {
-            let store = self.store.filter(|&store| store != StoreMode::None);
-            refuse_given(
-                [give("store", store)],
-                "a run that is repeated takes nothing from the store, and adds nothing",
-            )?;
         }
         refuse_hpopta(self.balancing.make_config().partitioner)
     }
 
     /// Begins to set up the session of the run.
     pub(super) fn set_up_session(&self) -> SessionBuilder {
-        let default = match self.replay {
-            Some(_) => StoreMode::None,
-            None => StoreMode::ReadWrite,
-        };
-        let store = self.store.unwrap_or(default);
         let measure = self.measuring.apply_to(MeasureConfig::default());
         let settings = self.node.set_up_session().blas(self.blas.clone());
-        let settings = settings.measure(measure).store(store);
+        let settings = settings.measure(measure).store(self.store);
         match &self.models {
             Some(folder) => settings.models(folder),
             None => settings,
@@ -273,7 +254,6 @@ mod tests {
         match option {
             "fit" => "akima",
             "partitioner" => "npa",
-            "store" => "read",
             "confidence" | "precision" | "epsilon" => "0.5",
             _ => "7",
         }
@@ -305,25 +285,22 @@ mod tests {
     }
 
     /// Options of a run with a plan that are read, or compared with the plan or each other.
-    const READ_WITH_A_PLAN: &str = "size m n k a b c out alpha beta type block panel op-a op-b split plan save-plan load-plan record \
-         replay trace platform group strategy layout blas verify seed stall-timeout report json quiet help";
+    const READ_WITH_A_PLAN: &str = "size m n k a b c out alpha beta type block panel op-a op-b split plan save-plan load-plan \
+         trace platform group strategy layout blas verify store seed stall-timeout report json quiet help";
 
     #[test]
     fn every_option_that_a_plan_has_decided_is_refused_by_name() {
-        for given in ["--load-plan", "--replay"] {
-            for argument in Line::command().get_arguments() {
-                let option = argument.get_long().expect("a long name");
-                let is_read = READ_WITH_A_PLAN.split(' ').any(|read| read == option);
-                if is_read || option == "models" || (given, option) == ("--load-plan", "store") {
-                    continue;
-                }
-                let value = pick_value(option);
-                let told = check(&[given, "a.json", &format!("--{option}"), value]);
-                let told = told.expect_err(option).to_string();
-                assert!(told.starts_with(&format!("{option} = {value}: ")), "{told}");
+        for argument in Line::command().get_arguments() {
+            let option = argument.get_long().expect("a long name");
+            // Models beside a plan are no command line.
+            if option == "models" || READ_WITH_A_PLAN.split(' ').any(|read| read == option) {
+                continue;
             }
+            let value = pick_value(option);
+            let told = check(&["--load-plan", "a.json", &format!("--{option}"), value]);
+            let told = told.expect_err(option).to_string();
+            assert!(told.starts_with(&format!("{option} = {value}: ")), "{told}");
         }
-        check(&["--replay", "a.json", "--store", "none"]).expect("accepted");
     }
 
     #[test]

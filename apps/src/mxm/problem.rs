@@ -13,7 +13,6 @@ use isochron_devices::{ElementType, Scalar};
 use isochron_hierarchy::problem::Split;
 use num_complex::{Complex32, Complex64};
 
-use super::given::GivenPlan;
 use super::options::MxmArguments;
 use crate::failure::Failure;
 
@@ -27,9 +26,9 @@ use crate::failure::Failure;
 pub(super) fn find_problem(
     comm: &dyn Comm,
     arguments: &MxmArguments,
-    given: Option<&GivenPlan>,
+    given: Option<&Plan>,
 ) -> Result<(Problem, MatrixFiles), Failure> {
-    let planned = given.map(|given| given.plan().problem());
+    let planned = given.map(Plan::problem);
     let [op_a, op_b] = planned.map_or([Op::N; 2], Problem::ops);
     let ops = [arguments.op_a.unwrap_or(op_a), arguments.op_b.unwrap_or(op_b)];
     let files = MatrixFiles::open(comm, arguments)?;
@@ -65,11 +64,10 @@ pub(super) fn find_problem(
         Some(panel) => asked.with_panel(panel)?,
         None => asked,
     };
-    let Some(given) = given else {
-        return Ok((asked, files));
+    let chosen = match given {
+        Some(given) => choose_planned(arguments, &asked, given)?,
+        None => asked,
     };
-    let chosen = choose_planned(arguments, &asked, given.plan());
-    let chosen = chosen.map_err(|error| given.name_file(error))?;
     Ok((chosen, files))
 }
 

@@ -257,12 +257,8 @@ fn describe_planning(report: &Report) -> String {
     if let Some(loaded) = &report.loaded {
         let hosts = report.nodes.iter().map(|node| node.host.as_str());
         let origin = describe_making(&loaded.made, &report.strategy, hosts);
-        let used = match &report.learning {
-            Some(learnt) if learnt.replayed => "decisions repeated from",
-            _ => "plan loaded from",
-        };
         let file = &loaded.file;
-        return format!("{used} {file}, {origin}: nothing measured before the run\n");
+        return format!("plan loaded from {file}, {origin}: nothing measured before the run\n");
     }
     if let (Some(_), Some(balance)) = (&report.learning, &report.balance) {
         let measured = count(balance.iterations.into(), "measurement");

@@ -1,6 +1,6 @@
 //! Hosts as boxes within boxes, coloured by device.
 
-use isochron_plot::{Anchor, Rect, Svg};
+use isochron_plot::{Anchor, Svg, SvgRect};
 
 use super::boxes::{Labelled, label_host};
 use super::host::{HostReport, ranges_text};
@@ -66,7 +66,7 @@ impl Sheet {
         self.root.draw(svg, x, y);
         for (i, (color, label)) in self.legend.iter().enumerate() {
             let y = y + self.root.height + GAP + ENTRY * i as f64;
-            let sample = Rect { x, y: y + 3.0, width: 12.0, height: 12.0 };
+            let sample = SvgRect { x, y: y + 3.0, width: 12.0, height: 12.0 };
             svg.outlined_rect(sample, color);
             svg.text((x + 20.0, y + 13.0), Anchor::Start, label);
         }
@@ -234,7 +234,7 @@ impl PlacedBox {
     fn draw(&self, svg: &mut Svg, x: f64, y: f64) {
         let width = self.width / self.fills.len() as f64;
         for (i, fill) in self.fills.iter().enumerate() {
-            let column = Rect { x: x + width * i as f64, y, width, height: self.height };
+            let column = SvgRect { x: x + width * i as f64, y, width, height: self.height };
             svg.outlined_rect(column, fill);
         }
         for (i, line) in self.lines.iter().enumerate() {

@@ -1,8 +1,8 @@
 //! Figures of the campaigns of a GPU: the course of an update, and speeds over sizes.
 
 use anyhow::Context as _;
-use isochron_campaign::Report;
-use isochron_plot::{Lane, LaneBar, Series, Timeline, color, draw_log_log};
+use isochron_campaign::CampaignReport;
+use isochron_plot::{Lane, LaneBar, PlotSeries, Timeline, color, draw_log_log};
 use serde::Deserialize;
 
 use super::{Figure, find_result, list_rows, read_document, read_whole};
@@ -28,7 +28,7 @@ struct CourseDocument {
 }
 
 /// Draws some updates of the first shape of `gpu-updates` one after the other, and names their bound.
-pub fn draw_course(report: &Report) -> anyhow::Result<Figure> {
+pub fn draw_course(report: &CampaignReport) -> anyhow::Result<Figure> {
     let rows = list_rows(report, "ours");
     let row = rows.first().context("no update was measured")?;
     let CourseDocument { course } = read_document(row)?;
@@ -87,7 +87,7 @@ fn draw_updates(updates: &[UpdateCourse], bound: &str) -> String {
 
 /// The document of `isochron measure mxm`, as far as it is drawn.
 #[derive(Deserialize)]
-struct DeviceModels {
+struct FigureModels {
     ranks: Vec<DeviceModel>,
 }
 
@@ -108,16 +108,16 @@ struct DevicePoint {
 }
 
 /// Draws the speeds of the devices of `gpu-models` over the side of C: each alone, and all together.
-pub fn draw_models(report: &Report) -> anyhow::Result<Figure> {
+pub fn draw_models(report: &CampaignReport) -> anyhow::Result<Figure> {
     let mut curves = Vec::new();
     for row in &report.rows {
         let block = read_whole(row, "block")? as f64;
-        let models: DeviceModels = read_document(row)?;
+        let models: FigureModels = read_document(row)?;
         for DeviceModel { device, points } in models.ranks {
             let measured = points.iter().filter(|point| point.reps > 0);
             let sides =
                 measured.map(|point| ((point.d as f64).sqrt() * block, point.work_per_s / 1e9));
-            curves.push(Series {
+            curves.push(PlotSeries {
                 name: format!("{device}, {}", row.contender),
                 points: sides.collect(),
             });

@@ -3,7 +3,7 @@
 //! # References
 //! Khaleghzadeh, Reddy and Lastovetsky, supplement of the HPOPTA paper, sections 2 and 4.
 
-use isochron_campaign::{Report, ReportRow};
+use isochron_campaign::{CampaignReport, ReportRow};
 use isochron_plot::{Curve, Mark, Plot, color, draw_plots};
 
 use super::{
@@ -18,7 +18,7 @@ const APPLICATIONS: [(&str, &str); 2] = [("dgemv", "DGEMV"), ("fft", "FFT")];
 const OTHERS: [(&str, &str); 2] = [("balanced", color::GREEN), ("even", color::PURPLE)];
 
 /// Draws the three figures.
-pub fn draw_figures(report: &Report) -> anyhow::Result<Vec<Figure>> {
+pub fn draw_figures(report: &CampaignReport) -> anyhow::Result<Vec<Figure>> {
     let mut functions = Vec::new();
     for (kernel, name) in APPLICATIONS {
         let rows = list_sizes(report, "functions", kernel)?;
@@ -36,7 +36,7 @@ pub fn draw_figures(report: &Report) -> anyhow::Result<Vec<Figure>> {
 
 /// Lists the rows of a contender with an application, ascending in size.
 fn list_sizes<'r>(
-    report: &'r Report,
+    report: &'r CampaignReport,
     contender: &str,
     kernel: &str,
 ) -> anyhow::Result<Vec<(usize, &'r ReportRow)>> {
@@ -83,7 +83,7 @@ fn plot_functions(name: &str, kernel: &str, size: usize, row: &ReportRow) -> any
 }
 
 /// Figures 2 and 3: HPOPTA's times over the sizes, and those of the other divisions over HPOPTA's.
-fn plot_times(report: &Report, kernel: &str, name: &str) -> anyhow::Result<[Plot; 2]> {
+fn plot_times(report: &CampaignReport, kernel: &str, name: &str) -> anyhow::Result<[Plot; 2]> {
     let ours = list_sizes(report, "hpopta", kernel)?;
     let mut actual = Vec::new();
     let mut predicted = Vec::new();

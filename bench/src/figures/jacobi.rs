@@ -4,7 +4,7 @@
 //! Clarke's thesis, sections 2.3.1 and 4.3, and appendix A.5.
 
 use anyhow::Context as _;
-use isochron_campaign::Report;
+use isochron_campaign::CampaignReport;
 use isochron_hierarchy::model::{Fit, ModelFile, PiecewiseFpm, Point, SpeedModel as _};
 use isochron_plot::{Bar, BarPanel, Curve, Mark, Plot, color, draw_bars, draw_plots};
 use serde::Deserialize;
@@ -55,23 +55,23 @@ const TWO_CLIFFS_POINTS: [&str; 4] = [
 ];
 
 /// A run that figures show.
-struct ShownRun {
+struct JacobiRun {
     platform: String,
     /// Number of unknowns.
     size: usize,
     strategy: String,
-    history: Vec<Sweep>,
+    history: Vec<JacobiSweep>,
 }
 
 /// The document of `isochron app jacobi --json`, as far as it is needed.
 #[derive(Deserialize)]
 struct JacobiDocument {
-    history: Vec<Sweep>,
+    history: Vec<JacobiSweep>,
 }
 
 /// An iteration.
 #[derive(Deserialize)]
-struct Sweep {
+struct JacobiSweep {
     /// Rows that moved after it.
     moved: u64,
     /// Rows of each node.
@@ -81,11 +81,11 @@ struct Sweep {
 }
 
 /// Draws all figures.
-pub fn draw_figures(report: &Report) -> anyhow::Result<Vec<Figure>> {
+pub fn draw_figures(report: &CampaignReport) -> anyhow::Result<Vec<Figure>> {
     let mut runs = Vec::new();
     for row in list_rows(report, "jacobi") {
         let document: JacobiDocument = read_document(row)?;
-        runs.push(ShownRun {
+        runs.push(JacobiRun {
             platform: read_text(row, "platform")?.to_owned(),
             size: read_whole(row, "size")?,
             strategy: read_text(row, "strategy")?.to_owned(),
@@ -122,13 +122,13 @@ pub fn draw_figures(report: &Report) -> anyhow::Result<Vec<Figure>> {
 }
 
 /// Draws the times of every rank in every iteration, a panel for each figure.
-fn draw_times(figures: &[(&str, &ShownRun)]) -> String {
+fn draw_times(figures: &[(&str, &JacobiRun)]) -> String {
     let names: Vec<String> = (1..=4).map(|node| format!("node {node}")).collect();
     let panels = figures.iter().map(|(figure, run)| run.make_panel(figure));
     draw_bars(&names, &panels.collect::<Vec<BarPanel>>())
 }
 
-impl ShownRun {
+impl JacobiRun {
     fn make_panel(&self, figure: &str) -> BarPanel {
         let groups = (1..).zip(&self.history).map(|(iteration, sweep)| {
             let bars = sweep.times_s.iter().enumerate().map(|(series, &height)| Bar {

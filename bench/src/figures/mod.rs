@@ -10,7 +10,7 @@ mod spline;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use isochron_campaign::{MedianInterval, Parameter, Report, ReportRow};
+use isochron_campaign::{CampaignReport, MedianInterval, Parameter, ReportRow};
 use isochron_plot::{Curve, Mark};
 use serde::de::DeserializeOwned;
 
@@ -37,7 +37,7 @@ pub fn run(arguments: &FiguresArguments) -> anyhow::Result<()> {
 }
 
 fn draw_figures(folder: &Path) -> anyhow::Result<Vec<Figure>> {
-    let report = Report::read(folder)?;
+    let report = CampaignReport::read(folder)?;
     match &*report.name {
         "gpu-models" => Ok(vec![gpu::draw_models(&report)?]),
         "gpu-updates" => Ok(vec![gpu::draw_course(&report)?]),
@@ -50,7 +50,7 @@ fn draw_figures(folder: &Path) -> anyhow::Result<Vec<Figure>> {
 }
 
 /// Returns the rows of a contender, in the order of the campaign's points.
-fn list_rows<'r>(report: &'r Report, contender: &str) -> Vec<&'r ReportRow> {
+fn list_rows<'r>(report: &'r CampaignReport, contender: &str) -> Vec<&'r ReportRow> {
     let rows = report.rows.iter();
     rows.filter(|row| row.contender == contender).collect()
 }

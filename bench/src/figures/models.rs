@@ -4,7 +4,7 @@
 //! Clarke's thesis, sections 3.1 to 3.3.
 
 use anyhow::Context as _;
-use isochron_campaign::Report;
+use isochron_campaign::CampaignReport;
 use isochron_hierarchy::model::{Fit, Point, SpeedModel};
 use isochron_plot::{Curve, Mark, Plot, color, draw_plots};
 
@@ -32,7 +32,7 @@ struct KernelPoints {
 }
 
 /// Draws the four figures.
-pub fn draw_figures(report: &Report) -> anyhow::Result<Vec<Figure>> {
+pub fn draw_figures(report: &CampaignReport) -> anyhow::Result<Vec<Figure>> {
     let row = |contender| {
         let rows = list_rows(report, contender);
         rows.first().copied().with_context(|| format!("no {contender} was measured"))

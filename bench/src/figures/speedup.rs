@@ -1,7 +1,7 @@
 //! Figure 4.4 of the thesis: the speed-up over the even division, by the number of unknowns.
 
 use anyhow::Context as _;
-use isochron_campaign::{MedianInterval, Report};
+use isochron_campaign::{CampaignReport, MedianInterval};
 use isochron_plot::{Curve, Plot, color, draw_plots};
 
 use super::{Figure, draw_curve, list_rows, mark_median, read_whole};
@@ -14,7 +14,7 @@ const STRATEGIES: [(&str, &str, &str); 3] = [
 ];
 
 /// Draws the figure.
-pub fn draw_figure(report: &Report) -> anyhow::Result<Figure> {
+pub fn draw_figure(report: &CampaignReport) -> anyhow::Result<Figure> {
     let mut curves = Vec::new();
     let mut marks = Vec::new();
     for (contender, name, color) in STRATEGIES {

@@ -83,11 +83,11 @@ impl Visit for EventFields {
 
 /// Notes the events of the GPU's device from its start on.
 #[derive(Debug, Clone)]
-pub struct Recorder {
+pub struct CourseRecorder {
     events: Arc<Mutex<Vec<SeenEvent>>>,
 }
 
-impl<S: Subscriber> Layer<S> for Recorder {
+impl<S: Subscriber> Layer<S> for CourseRecorder {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let at = Instant::now();
         let mut fields = EventFields::default();
@@ -98,7 +98,7 @@ impl<S: Subscriber> Layer<S> for Recorder {
     }
 }
 
-impl Recorder {
+impl CourseRecorder {
     /// Starts to note events of all threads.
     ///
     /// # Errors

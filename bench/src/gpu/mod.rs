@@ -31,7 +31,7 @@ enum GpuContender {
     /// Products of cuBLAS with everything in the GPU's memory
     Cublas(cublas::CublasArguments),
     /// Our updates of a C that stays on the GPU, with panels sent ahead
-    Update(update::UpdateArguments),
+    Update(update::GpuUpdateArguments),
     /// Our updates of a C that does not fit on the GPU
     Visits(visits::VisitsArguments),
     /// Our product whose C does not fit on the GPU, from host memory to host memory

@@ -1,12 +1,12 @@
 //! Updates of a C that stays on the GPU: the panels of each are sent during the one before, as in a multiplication.
 
+use isochron_devices::with_element;
 use isochron_devices::{CudaWorker, Depth, ElementType, Scalar, View, ViewMut};
-use num_complex::{Complex32, Complex64};
 use serde::Serialize;
 
 use super::card::GpuCard;
 use super::copies::LinkSpeeds;
-use super::course::{CourseTimes, Recorder};
+use super::course::{CourseRecorder, CourseTimes};
 use super::host::make_matrix;
 use crate::shape::ProductShape;
 
@@ -15,7 +15,7 @@ const UPDATES: usize = 32;
 
 /// The updates.
 #[derive(clap::Args)]
-pub struct UpdateArguments {
+pub struct GpuUpdateArguments {
     /// Type of the elements
     element: ElementType,
     #[command(flatten)]
@@ -38,22 +38,17 @@ pub struct UpdateTimes {
 }
 
 /// Measures a job, after one that warms up.
-pub fn measure(arguments: &UpdateArguments) -> anyhow::Result<UpdateTimes> {
-    match arguments.element {
-        ElementType::F32 => measure_type::<f32>(arguments),
-        ElementType::F64 => measure_type::<f64>(arguments),
-        ElementType::C32 => measure_type::<Complex32>(arguments),
-        ElementType::C64 => measure_type::<Complex64>(arguments),
-    }
+pub fn measure(arguments: &GpuUpdateArguments) -> anyhow::Result<UpdateTimes> {
+    with_element!(arguments.element, T => measure_type::<T>(arguments))
 }
 
-fn measure_type<T: Scalar>(arguments: &UpdateArguments) -> anyhow::Result<UpdateTimes> {
+fn measure_type<T: Scalar>(arguments: &GpuUpdateArguments) -> anyhow::Result<UpdateTimes> {
     let card = GpuCard::find()?;
     let mut worker = card.make_worker(arguments.cores, None)?;
     let mut job = ResidentJob::<T>::new(arguments.shape)?;
     // The first job finds slow clocks and kernels that are not loaded.
     job.run(&mut worker)?;
-    let recorder = Recorder::start()?;
+    let recorder = CourseRecorder::start()?;
     let times_s = job.run(&mut worker)?;
     let course = recorder.finish()?;
     let ProductShape { m, n, k } = arguments.shape;

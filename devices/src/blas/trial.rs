@@ -4,7 +4,8 @@ use super::EmbeddedBlas;
 use crate::contract::{Blas, ElementType, Scalar, View, ViewMut};
 use crate::host::cpu_time::thread_cpu_time_s;
 use crate::host::operation::Operation;
-use num_complex::{Complex32, Complex64};
+use crate::with_element;
+use num_complex::Complex64;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -61,12 +62,7 @@ impl BlasCandidates {
         let mut measured = MEASURED.lock().unwrap_or_else(PoisonError::into_inner);
         measured
             .entry((element, self.names()))
-            .or_insert_with(|| match element {
-                ElementType::F32 => self.time_all::<f32>(),
-                ElementType::F64 => self.time_all::<f64>(),
-                ElementType::C32 => self.time_all::<Complex32>(),
-                ElementType::C64 => self.time_all::<Complex64>(),
-            })
+            .or_insert_with(|| with_element!(element, T => self.time_all::<T>()))
             .clone()
     }
 

@@ -6,6 +6,37 @@ use num_complex::{Complex32, Complex64, ComplexFloat};
 use num_traits::{ConstOne, ConstZero};
 use std::fmt;
 
+/// Evaluates an expression in which `T` is the type of the elements, known at run time only.
+///
+/// ```
+/// use isochron_devices::{ElementType, with_element};
+///
+/// assert_eq!(with_element!(ElementType::C64, T => size_of::<T>()), 16);
+/// ```
+#[macro_export]
+macro_rules! with_element {
+    ($element:expr, $T:ident => $work:expr) => {
+        match $element {
+            $crate::ElementType::F32 => {
+                type $T = f32;
+                $work
+            }
+            $crate::ElementType::F64 => {
+                type $T = f64;
+                $work
+            }
+            $crate::ElementType::C32 => {
+                type $T = $crate::num_complex::Complex32;
+                $work
+            }
+            $crate::ElementType::C64 => {
+                type $T = $crate::num_complex::Complex64;
+                $work
+            }
+        }
+    };
+}
+
 /// A type of elements: `f32`, `f64`, and complex numbers of them. [`ConstZero`] and [`ConstOne`] give their 0 and 1.
 ///
 /// Every pattern of bits is a value of such a type, so any initialised memory can be read as elements and sent in

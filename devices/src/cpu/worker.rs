@@ -9,7 +9,7 @@ use crate::cpu::place::columns_by_domain;
 use crate::host::cpu_time::thread_cpu_time_s;
 use crate::host::threads::{Seen, bind_threads, confine_threads, start_threads};
 use crate::host::topology::{CoreInfo, Topology};
-use num_complex::{Complex32, Complex64};
+use crate::with_element;
 use rayon::ThreadPool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -204,12 +204,7 @@ impl Worker for CpuWorker {
         let products =
             [job.cols, job.depth.k_total].into_iter().fold(job.rows, usize::saturating_mul);
         if products >= WORTH_BEING_READY && !self.ready_types.contains(&element) {
-            match element {
-                ElementType::F32 => self.make_ready::<f32>(),
-                ElementType::F64 => self.make_ready::<f64>(),
-                ElementType::C32 => self.make_ready::<Complex32>(),
-                ElementType::C64 => self.make_ready::<Complex64>(),
-            }
+            with_element!(element, T => self.make_ready::<T>());
             self.ready_types.push(element);
         }
         Ok(())

@@ -43,7 +43,7 @@ fn format_version(version: i32) -> String {
 
 /// Shapes and places of `C += alpha·A·B` in device memory; A: `m×k`, B: `k×n`, C: `m×n`, column-major.
 #[derive(Debug, Clone, Copy)]
-pub struct Product {
+pub struct GemmProduct {
     pub m: usize,
     pub n: usize,
     pub k: usize,
@@ -55,7 +55,7 @@ pub struct Product {
 /// Calls the gemm function of an element type: plain operands, `beta = 1`.
 macro_rules! gemm {
     ($function:ident, $foreign:ty, $handle:expr, $alpha:expr, $one:expr, $product:expr) => {{
-        let Product { m, n, k, a, b, c } = *$product;
+        let GemmProduct { m, n, k, a, b, c } = *$product;
         let plain = raw::cublasOperation_t::CUBLAS_OP_N;
         // SAFETY: by the contract of `multiply`. The scalars are read before the call returns (host pointer mode, the
         // default); elements are of the type that the function is for, and a complex number is laid out as cuBLAS lays
@@ -87,7 +87,7 @@ impl BlasHandle {
     /// # Safety
     /// The three matrices lie in device memory of the handle's context and stay there until the work is done; no
     /// dimension exceeds what `i32` holds.
-    pub unsafe fn multiply<T: Scalar>(&self, alpha: T, product: &Product) -> CallResult<()> {
+    pub unsafe fn multiply<T: Scalar>(&self, alpha: T, product: &GemmProduct) -> CallResult<()> {
         let (handle, one) = (self.0.handle(), T::ONE);
         match T::TYPE {
             ElementType::F32 => gemm!(cublasSgemm_v2, f32, handle, alpha, one, product),

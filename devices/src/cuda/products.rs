@@ -7,7 +7,7 @@
 //! side of C is halved until both sides are short, and then the inner dimension. A product that cannot be halved any
 //! more is an error.
 
-use super::blas::Product;
+use super::blas::GemmProduct;
 use super::check::CallResult;
 use super::gpu::OpenGpu;
 use crate::contract::Scalar;
@@ -20,7 +20,11 @@ impl OpenGpu {
     ///
     /// # Safety
     /// As [`BlasHandle::multiply`](super::blas::BlasHandle::multiply).
-    pub unsafe fn multiply<T: Scalar>(&mut self, alpha: T, product: &Product) -> CallResult<()> {
+    pub unsafe fn multiply<T: Scalar>(
+        &mut self,
+        alpha: T,
+        product: &GemmProduct,
+    ) -> CallResult<()> {
         // SAFETY: by this function's contract.
         let refused = match unsafe { self.blas.multiply(alpha, product) } {
             Err(error) if error.is_out_of_memory() => error,
@@ -47,7 +51,7 @@ impl OpenGpu {
     }
 }
 
-impl Product {
+impl GemmProduct {
     /// Cuts the product into two that compute it together; `None` if it is too small.
     fn split_in_half<T>(&self) -> Option<[Self; 2]> {
         let [mut first, mut behind] = [*self; 2];
@@ -80,7 +84,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// Returns the parts that cannot be halved.
-    fn split_fully(product: Product) -> Vec<Product> {
+    fn split_fully(product: GemmProduct) -> Vec<GemmProduct> {
         match product.split_in_half::<f32>() {
             None => vec![product],
             Some(halves) => halves.into_iter().flat_map(split_fully).collect(),
@@ -97,7 +101,7 @@ mod tests {
         #[test]
         fn parts_are_the_whole(m in 1usize..80, n in 1usize..80, k in 1usize..80) {
             let [a, b, c] = [m + 1, k + 2, m].map(|ld| DevicePlace { address: 0, ld });
-            let whole = Product { m, n, k, a, b, c };
+            let whole = GemmProduct { m, n, k, a, b, c };
             let mut seen = vec![0; m * n * k];
             for part in split_fully(whole) {
                 for (side, all) in [(part.m, m), (part.n, n), (part.k, k)] {

@@ -1,6 +1,6 @@
 //! Jobs whose C stays on the GPU: the panels of each update are copied there.
 
-use super::blas::Product;
+use super::blas::GemmProduct;
 use super::check::CallResult;
 use super::gpu::OpenGpu;
 use super::plan::SLOTS;
@@ -144,7 +144,7 @@ impl Resident {
             return Ok(());
         }
         let (a, b) = self.panel_places(self.room);
-        let product = Product {
+        let product = GemmProduct {
             m: rows.len(),
             n: cols.len(),
             k,

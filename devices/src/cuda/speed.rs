@@ -1,6 +1,6 @@
 //! The speed of cuBLAS with all matrices in the memory of the GPU, measured.
 
-use super::blas::Product;
+use super::blas::GemmProduct;
 use super::check::CallResult;
 use super::gpu::OpenGpu;
 use super::plan::SLOTS;
@@ -45,7 +45,7 @@ impl OpenGpu {
 
     /// Returns the seconds until `count` products of the matrices that [`place_operands`](Self::place_operands) has
     /// placed are done.
-    pub fn time_burst<T: Scalar>(&mut self, product: &Product, count: u32) -> CallResult<f64> {
+    pub fn time_burst<T: Scalar>(&mut self, product: &GemmProduct, count: u32) -> CallResult<f64> {
         let start = Instant::now();
         for _ in 0..count {
             // SAFETY: the three matrices lie in memory that is held until the work is done, which is waited for.
@@ -63,7 +63,7 @@ impl OpenGpu {
         k: usize,
         bytes: u64,
         slot_bytes: usize,
-    ) -> CallResult<Product> {
+    ) -> CallResult<GemmProduct> {
         let (device, pinned) = self.hold(bytes, (SLOTS * slot_bytes) as u64)?;
         // SAFETY: the pinned memory is as large, and held until the next job places its own slots. No work is under
         // way: the engine abandons its job before it measures, and each burst is waited for.
@@ -84,6 +84,6 @@ impl OpenGpu {
             }
         }
         self.lanes.upload.synchronize()?;
-        Ok(Product { m, n, k, a, b, c })
+        Ok(GemmProduct { m, n, k, a, b, c })
     }
 }

@@ -1,7 +1,7 @@
 //! Jobs whose C does not fit on the GPU: its tiles visit the GPU. They are updated there with panels gathered on the
 //! host, or with the panels of a single update.
 
-use super::blas::Product;
+use super::blas::GemmProduct;
 use super::check::CallResult;
 use super::gathered::Gathered;
 use super::gpu::OpenGpu;
@@ -235,7 +235,7 @@ impl Rooms {
             // the wait was queued.
             lanes.copied.record(&lanes.panels)?;
             lanes.compute.wait(&lanes.copied)?;
-            let product = Product { m: tile.0.len(), n: tile.1.len(), k: k.len(), a, b, c };
+            let product = GemmProduct { m: tile.0.len(), n: tile.1.len(), k: k.len(), a, b, c };
             // SAFETY: tile and panels lie in the memory of the job, which is kept until the work is done.
             unsafe { gpu.multiply(alpha, &product) }?;
             let lanes = &gpu.lanes;

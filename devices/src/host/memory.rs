@@ -13,7 +13,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::host::cgroup::find_groups;
+use isochron_base::cgroup::find_groups;
 
 /// The processes that a bound on memory holds for together.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -137,7 +137,7 @@ fn free_in_group(folder: &Path, version: u32, installed: u64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::cgroup::make_tree;
+    use crate::host::make_tree;
 
     const MEMINFO: (&str, &str) =
         ("proc/meminfo", "MemTotal:       24684096 kB\nMemFree:  1 kB\nMemAvailable:   1000 kB\n");

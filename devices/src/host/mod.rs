@@ -2,8 +2,6 @@
 
 pub mod topology;
 
-mod cgroup;
-pub(crate) mod cpu_quota;
 pub(crate) mod cpu_time;
 pub(crate) mod file_kind;
 pub(crate) mod fork;
@@ -14,3 +12,15 @@ pub(crate) mod memory;
 pub(crate) mod operation;
 pub(crate) mod process;
 pub(crate) mod threads;
+
+/// Writes a made-up `/proc` and `/sys`: paths and contents.
+#[cfg(test)]
+pub(crate) fn make_tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    for (path, content) in files {
+        let path = root.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+    root
+}

@@ -1,7 +1,7 @@
 //! Runs of a kernel in a process of its own.
 
 use super::run::{KernelRun, RunEnd, fail};
-use super::serve::Answer;
+use super::serve::KernelAnswer;
 use crate::contract::DeviceError;
 use std::io::{self, BufRead, BufReader, ErrorKind, Write};
 use std::os::fd::OwnedFd;
@@ -66,7 +66,7 @@ impl ChildRun {
         let mut process = KernelProcess::spawn((self.command)())
             .map_err(|error| format!("its process cannot be started: {error}"))?;
         match process.receive(PATIENCE_S) {
-            Ok(Answer::Failed(reason)) => return Err(reason),
+            Ok(KernelAnswer::Failed(reason)) => return Err(reason),
             Ok(_) => self.process = Some(process),
             Err(end) => return Err(format!("it {end} while it was loaded")),
         }
@@ -79,7 +79,7 @@ impl ChildRun {
         function: &str,
         d: u64,
         patience_s: f64,
-    ) -> Result<Option<Answer>, DeviceError> {
+    ) -> Result<Option<KernelAnswer>, DeviceError> {
         if self.process.is_none() {
             self.start_process().map_err(|reason| fail(&self.name, &reason))?;
         }
@@ -91,8 +91,8 @@ impl ChildRun {
             self.process = None;
         }
         match answer {
-            Ok(Answer::Failed(reason)) => Err(fail(&self.name, &reason)),
-            Ok(Answer::NoMemory(reason)) => {
+            Ok(KernelAnswer::Failed(reason)) => Err(fail(&self.name, &reason)),
+            Ok(KernelAnswer::NoMemory(reason)) => {
                 Err(DeviceError::KernelMemory { kernel: self.name.clone(), reason })
             }
             Ok(answer) => Ok(Some(answer)),
@@ -107,7 +107,7 @@ impl ChildRun {
     fn ask_number(&mut self, function: &str, d: u64) -> Result<f64, DeviceError> {
         let patience_s = PATIENCE_S.max(self.limit_s);
         match self.ask(function, d, patience_s)? {
-            Some(Answer::Done(number)) => Ok(number),
+            Some(KernelAnswer::Done(number)) => Ok(number),
             _ => Err(fail(
                 &self.name,
                 &format!("{function} of {d} units did not return in {patience_s} s"),
@@ -134,8 +134,8 @@ impl KernelRun for ChildRun {
         let begun = Instant::now();
         let answer = self.ask("execute", self.d, self.limit_s + GRACE_S)?;
         Ok(match answer {
-            Some(Answer::Done(time_s)) => RunEnd::Done(time_s),
-            Some(Answer::Stopped(time_s)) => RunEnd::Stopped(time_s),
+            Some(KernelAnswer::Done(time_s)) => RunEnd::Done(time_s),
+            Some(KernelAnswer::Stopped(time_s)) => RunEnd::Stopped(time_s),
             _ => RunEnd::Stopped(begun.elapsed().as_secs_f64()),
         })
     }
@@ -158,7 +158,12 @@ impl KernelProcess {
         Ok(Self { child: command.spawn()?, connection: BufReader::new(ours) })
     }
 
-    fn request(&mut self, function: &str, d: u64, patience_s: f64) -> Result<Answer, NoAnswer> {
+    fn request(
+        &mut self,
+        function: &str,
+        d: u64,
+        patience_s: f64,
+    ) -> Result<KernelAnswer, NoAnswer> {
         let written = self.connection.get_mut().write_all(format!("{function} {d}\n").as_bytes());
         if written.is_err() {
             return Err(self.find_end());
@@ -167,13 +172,13 @@ impl KernelProcess {
     }
 
     /// Waits for an answer, and kills the process if there is none in time.
-    fn receive(&mut self, patience_s: f64) -> Result<Answer, NoAnswer> {
+    fn receive(&mut self, patience_s: f64) -> Result<KernelAnswer, NoAnswer> {
         let patience = Duration::try_from_secs_f64(patience_s).ok();
         self.connection.get_ref().set_read_timeout(patience).map_err(NoAnswer::Failed)?;
         let mut line = String::new();
         match self.connection.read_line(&mut line) {
             Ok(0) => Err(self.find_end()),
-            Ok(_) => Answer::from_line(&line).ok_or_else(|| {
+            Ok(_) => KernelAnswer::from_line(&line).ok_or_else(|| {
                 NoAnswer::Failed(io::Error::other(format!("not an answer: {line}")))
             }),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {

@@ -6,7 +6,7 @@ use std::io::{self, BufRead, Write};
 
 /// The answer to a request.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Answer {
+pub(super) enum KernelAnswer {
     /// Success, with a number if there is one.
     Done(f64),
     /// The run was stopped after these seconds.
@@ -17,7 +17,7 @@ pub(super) enum Answer {
     NoMemory(String),
 }
 
-impl Answer {
+impl KernelAnswer {
     pub fn to_line(&self) -> String {
         match self {
             Self::Done(number) => format!("done {number}\n"),
@@ -54,7 +54,7 @@ pub fn serve_kernel(
         Ok(run) => run,
         Err(error) => return answers.write_all(describe_failure(error).to_line().as_bytes()),
     };
-    answers.write_all(Answer::Done(0.0).to_line().as_bytes())?;
+    answers.write_all(KernelAnswer::Done(0.0).to_line().as_bytes())?;
     let mut request = String::new();
     while requests.read_line(&mut request)? > 0 {
         let answer = answer_request(run.as_mut(), &request).unwrap_or_else(describe_failure);
@@ -64,29 +64,29 @@ pub fn serve_kernel(
     Ok(())
 }
 
-fn answer_request(run: &mut dyn KernelRun, request: &str) -> Result<Answer, DeviceError> {
+fn answer_request(run: &mut dyn KernelRun, request: &str) -> Result<KernelAnswer, DeviceError> {
     let (function, d) = request.trim_end().split_once(' ').unwrap_or_default();
     let d = d.parse().unwrap_or_default();
     match function {
-        "complexity" => run.complexity(d).map(Answer::Done),
-        "initialize" => run.initialize(d).map(|()| Answer::Done(0.0)),
+        "complexity" => run.complexity(d).map(KernelAnswer::Done),
+        "initialize" => run.initialize(d).map(|()| KernelAnswer::Done(0.0)),
         "execute" => run.execute().map(|execution| match execution {
-            RunEnd::Done(time_s) => Answer::Done(time_s),
-            RunEnd::Stopped(time_s) => Answer::Stopped(time_s),
+            RunEnd::Done(time_s) => KernelAnswer::Done(time_s),
+            RunEnd::Stopped(time_s) => KernelAnswer::Stopped(time_s),
         }),
-        "finalize" => run.finalize().map(|()| Answer::Done(0.0)),
-        _ => Ok(Answer::Failed(format!("no such request: {request}"))),
+        "finalize" => run.finalize().map(|()| KernelAnswer::Done(0.0)),
+        _ => Ok(KernelAnswer::Failed(format!("no such request: {request}"))),
     }
 }
 
 /// Returns the reason alone: the other process names the kernel.
-fn describe_failure(error: DeviceError) -> Answer {
+fn describe_failure(error: DeviceError) -> KernelAnswer {
     match error {
-        DeviceError::KernelMemory { reason, .. } => Answer::NoMemory(reason),
+        DeviceError::KernelMemory { reason, .. } => KernelAnswer::NoMemory(reason),
         DeviceError::Kernel { reason, .. } | DeviceError::KernelLibrary { reason, .. } => {
-            Answer::Failed(reason)
+            KernelAnswer::Failed(reason)
         }
-        other => Answer::Failed(other.to_string()),
+        other => KernelAnswer::Failed(other.to_string()),
     }
 }
 
@@ -119,14 +119,14 @@ mod tests {
         }
     }
 
-    fn serve(requests: &str) -> Vec<Answer> {
+    fn serve(requests: &str) -> Vec<KernelAnswer> {
         let mut answers = Vec::new();
         let run = OwnRun::new("counter", Box::new(Counter), f64::INFINITY).unwrap();
         serve_kernel(Ok(Box::new(run)), &mut requests.as_bytes(), &mut answers).unwrap();
         String::from_utf8(answers)
             .unwrap()
             .lines()
-            .map(|line| Answer::from_line(line).unwrap())
+            .map(|line| KernelAnswer::from_line(line).unwrap())
             .collect()
     }
 
@@ -136,13 +136,13 @@ mod tests {
             "complexity 4\ninitialize 1\ninitialize 2\nexecute 0\nfinalize 0\njump 0\ninitialize 9\n",
         );
         assert_eq!(answers.len(), 8);
-        assert_eq!(answers[1], Answer::Done(8.0));
+        assert_eq!(answers[1], KernelAnswer::Done(8.0));
         let reason = "initialize of 1 units returned error 5".to_owned();
-        assert_eq!(answers[2], Answer::Failed(reason));
+        assert_eq!(answers[2], KernelAnswer::Failed(reason));
         let reason = "initialize of 9 units found no memory for this size".to_owned();
-        assert_eq!(answers[7], Answer::NoMemory(reason));
-        assert!(matches!(answers[4], Answer::Done(time_s) if time_s >= 0.0));
-        assert!(matches!(&answers[6], Answer::Failed(reason) if reason.contains("jump")));
+        assert_eq!(answers[7], KernelAnswer::NoMemory(reason));
+        assert!(matches!(answers[4], KernelAnswer::Done(time_s) if time_s >= 0.0));
+        assert!(matches!(&answers[6], KernelAnswer::Failed(reason) if reason.contains("jump")));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use isochron_hierarchy::times::{Quality, Sample};
 
 use super::load::{Load, share_quota};
 use crate::contract::{DeviceClock, DeviceInfo, UpdateTime};
-use crate::host::cpu_quota::cpu_quota_cores;
+use isochron_base::cpu_quota_cores;
 
 /// Time after which a quota is read again.
 const RENEWAL: Duration = Duration::from_millis(200);

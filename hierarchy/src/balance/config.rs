@@ -68,11 +68,6 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// Returns `true` if functional performance models divide.
-    pub(super) fn is_functional(self) -> bool {
-        matches!(self, Self::Functional { .. })
-    }
-
     /// Returns `true` if the steps of the run refine the models.
     pub fn learns(self) -> bool {
         self == Self::Functional { learns: true }

@@ -75,9 +75,11 @@ use crate::times::{Sample, shrink_alike};
 #[derive(Debug, Clone)]
 pub struct Dpa {
     config: BalanceConfig,
-    rule: Rule,
+    /// The division after the first measured one is the result.
+    is_single: bool,
     total: u64,
-    models: Vec<PiecewiseFpm>,
+    /// The models of the parts; `None` if constant speeds divide.
+    models: Option<Vec<PiecewiseFpm>>,
     /// Last measured speed of each part.
     speeds: Vec<Option<f64>>,
     /// Relative speeds assumed of parts that were never measured; all positive.
@@ -129,11 +131,12 @@ impl Dpa {
     /// If `n` is 0.
     pub fn new(config: BalanceConfig, n: usize, total: u64) -> Self {
         assert!(n > 0, "work can only be balanced over at least one part");
+        let rule = config.rule();
         let mut dpa = Self {
             config,
-            rule: config.rule(),
+            is_single: rule == Rule::Constant { is_single: true },
             total,
-            models: vec![PiecewiseFpm::new(); n],
+            models: matches!(rule, Rule::Functional { .. }).then(|| vec![PiecewiseFpm::new(); n]),
             speeds: vec![None; n],
             prior: vec![1.0; n],
             wanted: even(n, total),
@@ -143,7 +146,7 @@ impl Dpa {
         };
         if total == 0 {
             dpa.end_unmeasured(EndReason::NoWork, dpa.wanted.clone(), vec![0.0; n]);
-        } else if dpa.rule == Rule::Even {
+        } else if rule == Rule::Even {
             dpa.end_unmeasured(EndReason::NotMeasured, dpa.wanted.clone(), vec![0.0; n]);
         }
         dpa
@@ -157,7 +160,7 @@ impl Dpa {
     /// If there is not one speed for each part.
     #[must_use]
     pub fn with_prior(mut self, prior: &[f64]) -> Self {
-        assert_eq!(prior.len(), self.models.len(), "one prior speed for each part");
+        assert_eq!(prior.len(), self.speeds.len(), "one prior speed for each part");
         let known: Vec<f64> = prior.iter().copied().filter(|&s| is_speed(s)).collect();
         let mean = match known.len() {
             0 => 1.0,
@@ -171,6 +174,11 @@ impl Dpa {
         self
     }
 
+    /// Returns `true` if functional performance models divide.
+    pub(super) fn is_functional(&self) -> bool {
+        self.models.is_some()
+    }
+
     /// Adds a point that was measured outside this balancing to the model of a part.
     ///
     /// # Errors
@@ -179,9 +187,11 @@ impl Dpa {
     /// # Panics
     /// If there is no such part.
     pub fn seed(&mut self, index: usize, point: Point) -> Result<(), BalanceError> {
-        self.models[index]
-            .add(point)
-            .map_err(|source| BalanceError::InvalidTime { index, source })?;
+        let added = match &mut self.models {
+            Some(models) => models[index].add(point),
+            None => point.check(),
+        };
+        added.map_err(|source| BalanceError::InvalidTime { index, source })?;
         self.speeds[index] = Some(point.speed());
         Ok(())
     }
@@ -248,7 +258,7 @@ impl Dpa {
     }
 
     fn check_samples(&self, samples: &[Sample]) -> Result<(), BalanceError> {
-        let (wanted, got) = (self.models.len(), samples.len());
+        let (wanted, got) = (self.speeds.len(), samples.len());
         if got != wanted {
             return Err(BalanceError::WrongLength { wanted, got });
         }
@@ -260,7 +270,7 @@ impl Dpa {
     /// Adds the points of these times to the models. Parts of nearly the same size are shrunk towards each
     /// other first, so that alike parts get alike shares.
     fn add_points(&mut self, samples: &[Sample]) -> Result<(), BalanceError> {
-        let points: Vec<(usize, Point)> = if self.rule.is_functional() && are_near(samples) {
+        let points: Vec<(usize, Point)> = if self.is_functional() && are_near(samples) {
             list_points(&shrink_per_unit(samples)).collect()
         } else {
             list_points(samples).collect()
@@ -277,7 +287,7 @@ impl Dpa {
         let next_s = next.max_time_s();
         let why = if self.is_solution(now, next_s) {
             EndReason::Balanced
-        } else if self.rule == (Rule::Constant { is_single: true }) {
+        } else if self.is_single {
             self.end_unmeasured(EndReason::Predicted, next.units, next.times_s);
             return Ok(());
         } else if self.is_known(&next.units) {
@@ -337,7 +347,7 @@ impl Dpa {
 
     /// Returns `true` if a division of equal times is sought, `false` if one that may be faster.
     fn seeks_balance(&self) -> bool {
-        !self.rule.is_functional() || self.config.partitioner != Partitioner::Hpopta
+        !self.is_functional() || self.config.partitioner != Partitioner::Hpopta
     }
 
     /// Returns the seconds of the best measured division; infinite if measuring was given up in all.
@@ -351,13 +361,11 @@ impl Dpa {
 
     /// Returns the most seconds that a division can take by what was measured.
     fn time_at_most(&self, units: &[u64]) -> f64 {
-        let times_s = self
-            .models
-            .iter()
-            .zip(units)
-            .filter(|(_, d)| **d > 0)
-            .map(|(model, &d)| model.time_at_most(d as f64));
-        if self.rule.is_functional() { times_s.fold(0.0, f64::max) } else { f64::INFINITY }
+        let Some(models) = &self.models else {
+            return f64::INFINITY;
+        };
+        let busy = models.iter().zip(units).filter(|(_, d)| **d > 0);
+        busy.map(|(model, &d)| model.time_at_most(d as f64)).fold(0.0, f64::max)
     }
 
     /// Returns `true` if measuring a division predicted to take `next_s` can save more than it costs.
@@ -368,7 +376,7 @@ impl Dpa {
     }
 
     fn compute_next(&self) -> Result<Partition, BalanceError> {
-        if !self.rule.is_functional() {
+        if !self.is_functional() {
             return Ok(proportional(&self.assume_speeds(), self.total)?);
         }
         let owned = self.make_functions();
@@ -378,13 +386,16 @@ impl Dpa {
 
     /// Makes each part's speed a function: the fit of its points, or the assumed speed without points.
     fn make_functions(&self) -> Vec<Box<dyn SpeedModel + '_>> {
-        let parts = self.models.iter().zip(self.assume_speeds());
-        (parts.map(|(fpm, speed)| self.make_function(fpm, speed))).collect()
+        let speeds = self.assume_speeds().into_iter().enumerate();
+        speeds.map(|(part, speed)| self.make_function(part, speed)).collect()
     }
 
-    fn make_function<'a>(&'a self, fpm: &'a PiecewiseFpm, speed: f64) -> Box<dyn SpeedModel + 'a> {
+    fn make_function(&self, part: usize, speed: f64) -> Box<dyn SpeedModel + '_> {
+        let fpm = self.models.as_ref().map(|models| &models[part]);
+        let Some(fpm) = fpm.filter(|fpm| !fpm.is_empty()) else {
+            return Box::new(Cpm { speed });
+        };
         match self.config.fit {
-            _ if !self.rule.is_functional() || fpm.is_empty() => Box::new(Cpm { speed }),
             Fit::PiecewiseSpeed => Box::new(StartUp::new(fpm)),
             // The points were checked when they were added, and there are some.
             fit => (fit.model(fpm.points()))
@@ -393,15 +404,15 @@ impl Dpa {
     }
 
     fn estimate_fixed_s(&self) -> Vec<f64> {
-        if !self.rule.is_functional() {
-            return vec![0.0; self.models.len()];
+        match &self.models {
+            Some(models) => models.iter().map(|fpm| StartUp::new(fpm).fixed_s()).collect(),
+            None => vec![0.0; self.speeds.len()],
         }
-        self.models.iter().map(|fpm| StartUp::new(fpm).fixed_s()).collect()
     }
 
     fn list_falling(&self) -> Vec<usize> {
         let follows = matches!(self.config.fit, Fit::Akima | Fit::RawPiecewise);
-        if !follows || !self.rule.is_functional() || !self.seeks_balance() {
+        if !follows || !self.is_functional() || !self.seeks_balance() {
             return Vec::new();
         }
         let owned = self.make_functions();

@@ -181,7 +181,7 @@ impl Idpa {
         known: Option<&DeviceModels>,
     ) -> Self {
         let mut dpa = Dpa::new(config, n_devices, columns);
-        let is_functional = config.rule().is_functional();
+        let is_functional = dpa.is_functional();
         let wanted = is_functional && n_devices > 1 && columns > 0 && known.is_none();
         let few = match config.start {
             BalanceStart::Even => 1,

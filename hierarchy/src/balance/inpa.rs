@@ -170,7 +170,7 @@ impl Inpa {
             panic!("{rows} x {cols} blocks are too many to count")
         };
         let dpa = Dpa::new(config, n_nodes, total);
-        let first_points = config.rule().is_functional() && n_nodes > 1 && total > 0;
+        let first_points = dpa.is_functional() && n_nodes > 1 && total > 0;
         let mut inpa = Self {
             config,
             n_nodes,

@@ -16,14 +16,14 @@ pub struct NodeDevices {
     config: BalanceConfig,
     n_devices: usize,
     /// Knowledge of the devices on parts of C.
-    of_c: Memory,
+    of_c: KnownParts,
     /// Knowledge of the devices on all of C, with a share of k.
-    of_k: Memory,
+    of_k: KnownParts,
 }
 
 /// The parts that were balanced, and the models that they made.
 #[derive(Debug, Default)]
-struct Memory {
+struct KnownParts {
     found: HashMap<Extent, DeviceBalance>,
     known: Option<DeviceModels>,
 }
@@ -31,7 +31,7 @@ struct Memory {
 impl NodeDevices {
     /// Begins without knowledge of the devices.
     pub fn new(config: BalanceConfig, n_devices: usize) -> Self {
-        Self { config, n_devices, of_c: Memory::default(), of_k: Memory::default() }
+        Self { config, n_devices, of_c: KnownParts::default(), of_k: KnownParts::default() }
     }
 
     /// Begins with these points of each device, one unit of which is one element of C.
@@ -43,7 +43,7 @@ impl NodeDevices {
         self
     }
 
-    fn memory(&self, along_k: bool) -> &Memory {
+    fn memory(&self, along_k: bool) -> &KnownParts {
         if along_k { &self.of_k } else { &self.of_c }
     }
 

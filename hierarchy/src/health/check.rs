@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::levels::{Deviation, Pass, Reference, Round, Sign, Slowness};
+use super::levels::{DeviationSign, LevelDeviation, Pass, Reference, Round, Slowness};
 use super::{
     CheckedDevice, ComparedWith, DeviceHealth, DeviceRound, Health, HealthRule, RoundRequest,
 };
@@ -65,7 +65,7 @@ impl<'c> Look<'c> {
         Some(&self.references[self.compared[device].1?])
     }
 
-    fn is_below(&self, device: usize, sign: Sign) -> bool {
+    fn is_below(&self, device: usize, sign: DeviationSign) -> bool {
         let reference = self.refer(device);
         reference.is_some_and(|it| it.is_below(device, sign, self.rule))
     }
@@ -78,7 +78,7 @@ impl<'c> Look<'c> {
         })
     }
 
-    fn find_whole(&self, device: usize) -> Option<Deviation> {
+    fn find_whole(&self, device: usize) -> Option<LevelDeviation> {
         self.refer(device)?.find_whole(device)
     }
 

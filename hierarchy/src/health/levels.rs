@@ -24,16 +24,16 @@ pub(super) enum Pass {
 
 /// The sizes over which a level is taken.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Span {
+pub(super) enum LevelSpan {
     All,
     Small,
     Large,
 }
 
 const PASSES: [Pass; 3] = [Pass::Together, Pass::Alone, Pass::Transfers];
-const SPANS: [Span; 3] = [Span::All, Span::Small, Span::Large];
+const SPANS: [LevelSpan; 3] = [LevelSpan::All, LevelSpan::Small, LevelSpan::Large];
 
-impl Span {
+impl LevelSpan {
     /// Returns `true` if a size, one of `sizes` in ascending order, belongs to the span.
     fn holds(self, size: usize, sizes: usize) -> bool {
         match self {
@@ -56,12 +56,12 @@ impl DeviceRound {
 
 /// The logarithm of a relative speed, and its standard error.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Level {
+struct SpeedLevel {
     log: f64,
     error: f64,
 }
 
-impl Level {
+impl SpeedLevel {
     /// Returns the median of some values with its error; `None` without values.
     fn of_median(values: &[f64]) -> Option<Self> {
         Self::of_noise(values, find_scatter(values))
@@ -87,7 +87,7 @@ impl Level {
 
 /// The distance of a device's level from that of its class.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Deviation {
+pub(super) struct LevelDeviation {
     /// Logarithm of the speed over that of the class.
     pub log: f64,
     /// Standard deviation of the class, or of a history.
@@ -96,7 +96,7 @@ pub(super) struct Deviation {
     error: f64,
 }
 
-impl Deviation {
+impl LevelDeviation {
     /// Returns the logarithm down to which a level is not slow.
     fn limit(&self, rule: &HealthRule) -> f64 {
         let noise = (rule.deviations * self.scatter).max(rule.errors * self.error);
@@ -125,17 +125,20 @@ impl HealthRule {
 }
 
 /// The levels that may show that a device is slow, the first one first.
-const SIGNS: [Sign; 3] =
-    [(Pass::Transfers, Span::All), (Pass::Together, Span::All), (Pass::Together, Span::Large)];
+const SIGNS: [DeviationSign; 3] = [
+    (Pass::Transfers, LevelSpan::All),
+    (Pass::Together, LevelSpan::All),
+    (Pass::Together, LevelSpan::Large),
+];
 
 /// A level of a device.
-pub(super) type Sign = (Pass, Span);
+pub(super) type DeviationSign = (Pass, LevelSpan);
 
 /// A deviation that makes a device slow.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Slowness {
     pub cause: SlowCause,
-    pub deviation: Deviation,
+    pub deviation: LevelDeviation,
 }
 
 /// The level of a class and its spread.
@@ -203,7 +206,7 @@ impl<'r> Reference<'r> {
         &self,
         device: usize,
         rule: &HealthRule,
-        is_confirmed: impl Fn(Sign) -> bool,
+        is_confirmed: impl Fn(DeviationSign) -> bool,
     ) -> Option<Slowness> {
         let (sign, deviation) = SIGNS.into_iter().find_map(|sign| {
             let deviation = self.find_deviation(device, sign)?;
@@ -233,7 +236,7 @@ impl<'r> Reference<'r> {
     }
 
     /// Returns `true` if this level of the device is below the least one of a healthy device.
-    pub fn is_below(&self, device: usize, sign: Sign, rule: &HealthRule) -> bool {
+    pub fn is_below(&self, device: usize, sign: DeviationSign, rule: &HealthRule) -> bool {
         let deviation = self.find_deviation(device, sign);
         deviation.is_some_and(|deviation| deviation.log < rule.least_log())
     }
@@ -256,7 +259,12 @@ impl<'r> Reference<'r> {
     /// five at its end.
     ///
     /// A history has no peers, so that heat of the whole machine would seem to be that of the device.
-    fn becomes_slower(&self, device: usize, (pass, span): Sign, rule: &HealthRule) -> bool {
+    fn becomes_slower(
+        &self,
+        device: usize,
+        (pass, span): DeviationSign,
+        rule: &HealthRule,
+    ) -> bool {
         let logs = self.list_levels(device, pass, span);
         let (first, second) = logs.split_at(logs.len() / 2);
         let slowest = first.iter().copied().fold(f64::INFINITY, f64::min);
@@ -268,7 +276,7 @@ impl<'r> Reference<'r> {
 
     /// Returns the cause that the speeds of a slow device tell, small sizes against large ones.
     fn read_shape(&self, device: usize) -> SlowCause {
-        let [small, large] = [Span::Small, Span::Large]
+        let [small, large] = [LevelSpan::Small, LevelSpan::Large]
             .map(|span| self.find_deviation(device, (Pass::Together, span)));
         match (small, large) {
             (Some(small), Some(large)) if is_minor(small, large) => SlowCause::Memory,
@@ -278,8 +286,8 @@ impl<'r> Reference<'r> {
     }
 
     /// Returns the deviation of a device over all sizes; `None` without times.
-    pub fn find_whole(&self, device: usize) -> Option<Deviation> {
-        self.find_deviation(device, (Pass::Together, Span::All))
+    pub fn find_whole(&self, device: usize) -> Option<LevelDeviation> {
+        self.find_deviation(device, (Pass::Together, LevelSpan::All))
     }
 
     /// Returns the median speed of a device over that of its class, at each size.
@@ -289,15 +297,15 @@ impl<'r> Reference<'r> {
         (0..sizes)
             .map(|size| {
                 let known = rounds.iter().filter_map(|round| *round.get(size)?);
-                Some(Level::of_median(&known.collect::<Vec<f64>>())?.log.exp())
+                Some(SpeedLevel::of_median(&known.collect::<Vec<f64>>())?.log.exp())
             })
             .collect()
     }
 
-    fn find_deviation(&self, device: usize, (pass, span): Sign) -> Option<Deviation> {
+    fn find_deviation(&self, device: usize, (pass, span): DeviationSign) -> Option<LevelDeviation> {
         let own = self.find_level(device, pass, span)?;
         let class = self.levels[pass as usize][span as usize];
-        Some(Deviation {
+        Some(LevelDeviation {
             log: own.log - class.middle,
             scatter: class.scatter,
             error: own.error.max(class.error),
@@ -305,14 +313,14 @@ impl<'r> Reference<'r> {
     }
 
     /// Returns the median over rounds of the median over the sizes of a span.
-    fn find_level(&self, device: usize, pass: Pass, span: Span) -> Option<Level> {
+    fn find_level(&self, device: usize, pass: Pass, span: LevelSpan) -> Option<SpeedLevel> {
         let levels = self.list_levels(device, pass, span);
         // Without peers a drift of the whole machine would seem to be the device's.
-        if self.has_peers { Level::of_course(&levels) } else { Level::of_median(&levels) }
+        if self.has_peers { SpeedLevel::of_course(&levels) } else { SpeedLevel::of_median(&levels) }
     }
 
     /// Returns the median over the sizes of a span, in each round that has one.
-    fn list_levels(&self, device: usize, pass: Pass, span: Span) -> Vec<f64> {
+    fn list_levels(&self, device: usize, pass: Pass, span: LevelSpan) -> Vec<f64> {
         let rounds = self.list_ratios(device, pass);
         let of_rounds = rounds.iter().filter_map(|ratios| {
             let sizes = ratios.iter().enumerate();
@@ -360,7 +368,7 @@ fn find_medians_s(round: &Round, members: &[usize], pass: Pass) -> Vec<Option<f6
 }
 
 /// Returns `true` if a slow device's `deviation` is less than half of its `other` deviation.
-fn is_minor(deviation: Deviation, other: Deviation) -> bool {
+fn is_minor(deviation: LevelDeviation, other: LevelDeviation) -> bool {
     deviation.log > 0.5 * other.log
 }
 

@@ -91,12 +91,12 @@ struct DivisionTree<'a> {
     best: Option<Vec<u64>>,
     /// Sizes on the levels down to the current one.
     current: Vec<u64>,
-    memory: HashMap<(usize, u64), Known>,
+    memory: HashMap<(usize, u64), KnownTime>,
 }
 
 /// The knowledge of an amount left on a level.
 #[derive(Clone, Copy)]
-struct Known {
+struct KnownTime {
     /// Time of the best known division between this device and those after it; infinite without one.
     time_s: f64,
     /// Size of this device in that division.
@@ -105,7 +105,7 @@ struct Known {
     next: usize,
 }
 
-impl Known {
+impl KnownTime {
     const NOTHING: Self = Self { time_s: f64::INFINITY, size: 0, next: 0 };
 
     /// The `next` of an amount that no other choice can improve.
@@ -113,11 +113,11 @@ impl Known {
 }
 
 /// A level of the tree that is being searched.
-struct Level {
+struct SearchLevel {
     rest: u64,
     /// The largest time on the levels above.
     above_s: f64,
-    known: Known,
+    known: KnownTime,
     /// The choice whose subtree is being searched.
     down: Option<Choice>,
 }
@@ -214,7 +214,7 @@ impl<'a> DivisionTree<'a> {
                 // be cut short.
                 _ if level.above_s >= self.threshold_s => self.remember_level(i, &level),
                 None => {
-                    level.known.next = Known::FINAL;
+                    level.known.next = KnownTime::FINAL;
                     self.remember_level(i, &level);
                 }
                 Some(choice) if self.leaves_possible_rest(i, level.rest, choice) => {
@@ -236,37 +236,37 @@ impl<'a> DivisionTree<'a> {
     }
 
     /// Begins the level below `levels`, unless the knowledge of the amount is final.
-    fn enter_level(&mut self, levels: &mut Vec<Level>, rest: u64, above_s: f64) {
+    fn enter_level(&mut self, levels: &mut Vec<SearchLevel>, rest: u64, above_s: f64) {
         let i = levels.len();
         self.current.truncate(i);
         let known = self.recall(i, rest);
         if known.time_s < f64::INFINITY && above_s.max(known.time_s) <= self.threshold_s {
             self.complete_division(i, rest);
         }
-        if known.next != Known::FINAL {
-            levels.push(Level { rest, above_s, known, down: None });
+        if known.next != KnownTime::FINAL {
+            levels.push(SearchLevel { rest, above_s, known, down: None });
         }
     }
 
     /// Returns the knowledge of `rest` on level `i`. The last device has no choice and needs no memory.
-    fn recall(&self, i: usize, rest: u64) -> Known {
+    fn recall(&self, i: usize, rest: u64) -> KnownTime {
         if i + 1 == self.devices.len() {
-            return Known {
+            return KnownTime {
                 time_s: self.time_s(i, rest).unwrap_or(f64::INFINITY),
                 size: rest,
-                next: Known::FINAL,
+                next: KnownTime::FINAL,
             };
         }
-        self.memory.get(&(i, rest)).copied().unwrap_or(Known::NOTHING)
+        self.memory.get(&(i, rest)).copied().unwrap_or(KnownTime::NOTHING)
     }
 
-    fn remember_level(&mut self, i: usize, level: &Level) {
+    fn remember_level(&mut self, i: usize, level: &SearchLevel) {
         self.memory.insert((i, level.rest), level.known);
     }
 
     /// Takes over the result below `level`, and advances to the next choice unless the bottleneck lies
     /// above.
-    fn finish_choice(&self, i: usize, level: &mut Level) {
+    fn finish_choice(&self, i: usize, level: &mut SearchLevel) {
         let Some(choice) = level.down.take() else {
             return;
         };
@@ -281,7 +281,7 @@ impl<'a> DivisionTree<'a> {
     }
 
     /// Returns the choice to try next, or `None` if no other is faster than the threshold.
-    fn next_choice(&self, i: usize, level: &Level) -> Option<Choice> {
+    fn next_choice(&self, i: usize, level: &SearchLevel) -> Option<Choice> {
         const IDLE: Choice = Choice { size: 0, time_s: 0.0 };
         match level.known.next.checked_sub(1) {
             None => Some(IDLE),

@@ -1,10 +1,9 @@
 //! The devices of a host, and measurements of them.
 
+use isochron::devices::with_element;
 use isochron::devices::{DeviceInfo, Node};
 use isochron::hierarchy::model::{Fit, PiecewiseFpm};
-use isochron::prelude::{
-    BlasChoice, Complex32, Complex64, ElementType, Error, Grouping, MeasureConfig,
-};
+use isochron::prelude::{BlasChoice, ElementType, Error, Grouping, MeasureConfig};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -115,11 +114,6 @@ fn measure_typed(
     cols: &[usize],
     config: &MeasureConfig,
 ) -> Result<Vec<PiecewiseFpm>, Error> {
-    let models = match element {
-        ElementType::F32 => node.measure::<f32>(rows, k, cols, config),
-        ElementType::F64 => node.measure::<f64>(rows, k, cols, config),
-        ElementType::C32 => node.measure::<Complex32>(rows, k, cols, config),
-        ElementType::C64 => node.measure::<Complex64>(rows, k, cols, config),
-    };
+    let models = with_element!(element, T => node.measure::<T>(rows, k, cols, config));
     Ok(models?)
 }

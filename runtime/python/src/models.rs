@@ -33,12 +33,12 @@ fn read_numbers(point: &Bound<'_, PyAny>) -> PyResult<Point> {
 }
 
 /// One size, or several.
-enum Sizes {
+enum PySizes {
     One(f64),
     Several(Vec<f64>),
 }
 
-impl<'a, 'py> FromPyObject<'a, 'py> for Sizes {
+impl<'a, 'py> FromPyObject<'a, 'py> for PySizes {
     type Error = PyErr;
 
     fn extract(sizes: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
@@ -55,16 +55,16 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Sizes {
 
 /// The value at one size, or at each of several.
 #[derive(IntoPyObject)]
-enum Values {
+enum PyValues {
     One(f64),
     Several(Vec<f64>),
 }
 
-impl Sizes {
-    fn evaluate(self, value: impl Fn(f64) -> f64) -> Values {
+impl PySizes {
+    fn evaluate(self, value: impl Fn(f64) -> f64) -> PyValues {
         match self {
-            Sizes::One(size) => Values::One(value(size)),
-            Sizes::Several(sizes) => Values::Several(sizes.into_iter().map(value).collect()),
+            PySizes::One(size) => PyValues::One(value(size)),
+            PySizes::Several(sizes) => PyValues::Several(sizes.into_iter().map(value).collect()),
         }
     }
 }
@@ -115,13 +115,13 @@ impl PyModel {
     }
 
     /// Returns the units per second at a size, or at each of several.
-    fn speed(&self, sizes: Sizes) -> Result<Values, RaisedError> {
+    fn speed(&self, sizes: PySizes) -> Result<PyValues, RaisedError> {
         let model = self.make()?;
         Ok(sizes.evaluate(|size| model.speed(size)))
     }
 
     /// Returns the seconds that a size takes, or each of several.
-    fn time(&self, sizes: Sizes) -> Result<Values, RaisedError> {
+    fn time(&self, sizes: PySizes) -> Result<PyValues, RaisedError> {
         let model = self.make()?;
         Ok(sizes.evaluate(|size| model.time_s(size)))
     }

@@ -63,9 +63,9 @@ impl ProductKeywords<'_> {
 }
 
 /// The arrays of this rank for A, B and C, as a call gives them.
-pub(crate) struct GivenMatrices<'py>([Option<Bound<'py, PyAny>>; 3]);
+pub(crate) struct PyMatrices<'py>([Option<Bound<'py, PyAny>>; 3]);
 
-impl<'py> GivenMatrices<'py> {
+impl<'py> PyMatrices<'py> {
     /// Takes the arguments of a call. A rank without elements gives None.
     pub fn new(
         a: &Bound<'py, PyAny>,
@@ -182,7 +182,7 @@ struct LockedMatrices {
 
 impl LockedMatrices {
     fn lock(
-        given: &GivenMatrices<'_>,
+        given: &PyMatrices<'_>,
         on: &[Distribution; 3],
         rank: usize,
         element: ElementType,
@@ -271,7 +271,7 @@ impl PyProduct {
     /// Plans a product of these arrays.
     pub(crate) fn prepare_for(
         session: &Bound<'_, PySession>,
-        given: &GivenMatrices<'_>,
+        given: &PyMatrices<'_>,
         on: Option<[Distribution; 3]>,
         keywords: &ProductKeywords<'_>,
     ) -> Result<Self, RaisedError> {
@@ -330,7 +330,7 @@ impl PyProduct {
     pub(crate) fn multiply<'py>(
         &self,
         py: Python<'py>,
-        given: &GivenMatrices<'py>,
+        given: &PyMatrices<'py>,
         scalars: [Option<&Bound<'py, PyAny>>; 2],
     ) -> Result<Bound<'py, PyAny>, RaisedError> {
         let mut state = self.session.get().state().borrow()?;
@@ -349,7 +349,7 @@ impl PyProduct {
     fn fit_matrices<'py>(
         &self,
         py: Python<'py>,
-        given: &GivenMatrices<'py>,
+        given: &PyMatrices<'py>,
         rank: usize,
         [alpha, beta]: [Option<&Bound<'py, PyAny>>; 2],
     ) -> Result<(Bound<'py, PyAny>, LockedMatrices, [Complex64; 2]), RaisedError> {
@@ -365,7 +365,7 @@ impl PyProduct {
             }
         };
         let result = Some(c.clone()).filter(|c| !c.is_none());
-        let given = GivenMatrices([a.clone(), b.clone(), result]);
+        let given = PyMatrices([a.clone(), b.clone(), result]);
         let locked = LockedMatrices::lock(&given, &self.on, rank, self.element)?;
         Ok((c, locked, [alpha, beta]))
     }
@@ -416,7 +416,7 @@ impl PyProduct {
         alpha: Option<&Bound<'py, PyAny>>,
         beta: Option<&Bound<'py, PyAny>>,
     ) -> Result<Bound<'py, PyAny>, RaisedError> {
-        self.multiply(a.py(), &GivenMatrices::new(a, b, c), [alpha, beta])
+        self.multiply(a.py(), &PyMatrices::new(a, b, c), [alpha, beta])
     }
 
     /// Returns the plan as a dictionary.

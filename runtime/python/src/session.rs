@@ -14,7 +14,7 @@ use crate::communicator::{adopt_ranks, leave_block};
 use crate::devices::PyDevice;
 use crate::distribution::PyDistribution;
 use crate::errors::{Count, Number, RaisedError, agree_on};
-use crate::product::{GivenMatrices, ProductKeywords, PyLastRun, PyProduct};
+use crate::product::{ProductKeywords, PyLastRun, PyMatrices, PyProduct};
 use crate::settings::{read_setting, to_python};
 use crate::thread_bound::{ThreadBound, run_detached};
 
@@ -157,7 +157,7 @@ impl PySession {
     ) -> Result<Bound<'py, PyAny>, RaisedError> {
         let keywords = ProductKeywords { ops, block, panel, split, strategy, epsilon };
         let on = on.map(|on| on.map(|on| on.0.clone()));
-        let given = GivenMatrices::new(a, b, c);
+        let given = PyMatrices::new(a, b, c);
         PyProduct::prepare_for(slf, &given, on, &keywords)?.multiply(
             slf.py(),
             &given,

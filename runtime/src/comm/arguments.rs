@@ -4,18 +4,12 @@ use std::fmt::Display;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 
-use isochron_devices::Scalar;
-use num_complex::Complex64;
 use serde::Serialize;
 
 use super::agree::agree;
 use super::contract::Comm;
-use super::settings::{
-    Settings, add_fields, add_long, add_setting, describe_differences, describe_long,
-};
+use super::settings::{Settings, add_fields, add_long, add_setting, describe_differences};
 use crate::error::Error;
-use crate::matrix::Spread;
-use crate::product::Scalars;
 
 /// The name under which the calls themselves are compared.
 const CALL: &str = "the call";
@@ -68,22 +62,10 @@ impl<'c> CollectiveCall<'c> {
         self.with_text(name, path.display())
     }
 
-    /// Adds the factors of a product.
-    pub(crate) fn with_scalars<T: Scalar>(mut self, scalars: Scalars<T>) -> Self {
-        add_scalars(&mut self.arguments, scalars);
-        self
-    }
-
     /// Adds a long argument by words for it, such as `a plan`. It is compared by a number that is the same for equal ones.
     pub(crate) fn with_long(mut self, name: &str, words: &str, value: &impl Serialize) -> Self {
         add_long(&mut self.arguments, name, words, value);
         self
-    }
-
-    /// Adds a spread by its shape. It is compared by a number that is the same for equal ones.
-    pub(crate) fn with_spread(self, name: &str, spread: &Spread) -> Self {
-        let words = format!("a distribution of {}×{}", spread.rows(), spread.cols());
-        self.with_text(name, describe_long(words, spread.fingerprint()))
     }
 
     /// Enters the call, if all ranks enter the same one with the same arguments.
@@ -157,18 +139,6 @@ pub(crate) fn enter_call<'c, V>(
     Ok((EnteredCall { comm, name }, prepared))
 }
 
-/// Adds the factors of a product.
-pub(crate) fn add_scalars<T: Scalar>(settings: &mut Settings, scalars: Scalars<T>) {
-    for (name, factor) in [("alpha", scalars.alpha), ("beta", scalars.beta)] {
-        settings.insert(name.to_owned(), show_number(factor.value()));
-    }
-}
-
-/// Writes a number as a user does: a real one without its imaginary part.
-fn show_number(number: Complex64) -> String {
-    if number.im == 0.0 { number.re.to_string() } else { number.to_string() }
-}
-
 impl Drop for EnteredCall<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
@@ -185,19 +155,11 @@ mod tests {
     #[test]
     fn arguments_are_shown_as_a_user_writes_them() {
         let comm = LocalComm::new();
-        let scalars = Scalars { alpha: Complex64::new(1.5, -2.0), beta: Complex64::new(0.5, 0.0) };
         let call = CollectiveCall::new(&comm, "planning")
             .with("block", &64)
-            .with_scalars(scalars)
             .with_path("file", Path::new("/a/b"))
-            .with_spread("source", &Spread::whole(3, 4))
             .with_long("plan", "a plan", &[1, 2]);
-        for (name, value) in
-            [("block", "64"), ("alpha", "1.5-2i"), ("beta", "0.5"), ("file", "/a/b")]
-        {
-            assert_eq!(call.arguments[name], value);
-        }
-        assert!(call.arguments["source"].starts_with("a distribution of 3×4\u{1f}"));
+        assert_eq!((&*call.arguments["block"], &*call.arguments["file"]), ("64", "/a/b"));
         assert!(call.arguments["plan"].starts_with("a plan\u{1f}"));
         assert!(call.enter().is_ok());
     }

@@ -31,7 +31,7 @@ pub(crate) mod standing;
 mod transfer;
 
 pub use agree::{agree, share_outcome};
-pub(crate) use arguments::{CollectiveCall, EnteredCall, add_scalars, enter_call, hash_arguments};
+pub(crate) use arguments::{CollectiveCall, EnteredCall, enter_call, hash_arguments};
 pub use contract::{Comm, InFlight, MAX_TAG, MessageSpan};
 pub(crate) use exchange::{REST, measure_exchange_s};
 pub(crate) use launched::launched_place;

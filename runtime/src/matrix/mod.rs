@@ -38,6 +38,7 @@ pub(crate) use spread::{Numbering, cut_rect, digest};
 pub use stored::{LocalMemory, Order, Stored, StoredMut};
 
 use crate::error::Error;
+use crate::fault::flip_bit;
 use crate::watch::note_progress;
 use memory::MatrixMemory;
 use spread::HeldLines;
@@ -291,6 +292,13 @@ impl<T: Scalar> Clone for Matrix<T> {
         let mut copy = Self::in_own_memory(self.spread.clone(), frame, local);
         copy.local_mut().copy_from(self.local());
         Self { scattered: self.scattered.clone(), is_zero: self.is_zero, ..copy }
+    }
+}
+
+/// Flips a bit of this rank's first column if tests ask for it at this stage.
+pub fn flip_element<T: Scalar>(stage: &str, matrix: &mut Matrix<T>) {
+    if !matrix.part().is_empty() {
+        flip_bit(stage, bytemuck::cast_slice_mut(matrix.local_mut().col_mut(0)));
     }
 }
 

@@ -5,14 +5,12 @@ use std::ops::Range;
 use isochron_hierarchy::layout::{Layout, rearrange};
 use isochron_hierarchy::learn::{Adaptive, AdaptiveError, LaidOut, Request};
 use isochron_hierarchy::partition::apportion;
-use serde::{Deserialize, Serialize};
 
 use super::{Assignment, Plan};
 use crate::matrix::{Region, Spread, intersect};
 
 /// Conditions of a run that decide, besides the plan, on the cost of a change.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct RunConditions {
     /// For each rank, the devices that keep their columns of C in their own memory: changing these costs transfers.
     /// Empty if there are none.

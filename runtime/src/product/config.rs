@@ -4,7 +4,6 @@ use isochron_hierarchy::balance::BalanceConfig;
 use isochron_hierarchy::problem::Split;
 use serde::Serialize;
 
-use super::RunRecord;
 use crate::comm::{Settings, add_fields, add_setting};
 use crate::error::Error;
 use crate::matrix::{Distribution, Op};
@@ -70,8 +69,6 @@ pub struct RunConfig {
     ///
     /// [`spread`]: crate::matrix::HeldMatrix::spread
     pub leaves_c: bool,
-    /// Runs that learn keep their times and decisions in [`Execution::record`](crate::product::Execution::record).
-    pub keeps_record: bool,
 }
 
 /// The origin of a product's plan.
@@ -85,8 +82,6 @@ pub enum ProductOf<'p> {
     Matrices([&'p Distribution; 3], ProductConfig),
     /// A plan. The matrices lie where it has them.
     Plan(Plan),
-    /// The record of a run. The first run of the product repeats its decisions, and there is no second one.
-    Record(RunRecord),
 }
 
 impl<'p> From<[&'p Distribution; 3]> for ProductOf<'p> {
@@ -110,11 +105,5 @@ impl From<Plan> for ProductOf<'_> {
 impl From<&Plan> for ProductOf<'_> {
     fn from(plan: &Plan) -> Self {
         Self::Plan(plan.clone())
-    }
-}
-
-impl From<RunRecord> for ProductOf<'_> {
-    fn from(record: RunRecord) -> Self {
-        Self::Record(record)
     }
 }

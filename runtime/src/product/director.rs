@@ -42,7 +42,7 @@ pub struct Directive {
 }
 
 /// A director, and the clock that reads the times of this rank's devices for it.
-pub(crate) struct TimedDirector<'s> {
+pub struct TimedDirector<'s> {
     pub director: &'s mut dyn Director,
     pub clock: HostClock,
 }

@@ -3,9 +3,9 @@
 use isochron_devices::{DeviceTeam, Scalar};
 use num_complex::{Complex32, Complex64};
 
-use super::multiplication::Multiplication;
-use super::summa::FactorSource;
-use super::{Execution, RunMemory, Scalars};
+use super::director::TimedDirector;
+use super::summa::Summa;
+use super::{Execution, RunMemory};
 use crate::error::Error;
 use crate::matrix::HeldMatrix;
 use crate::plan::Plan;
@@ -33,12 +33,12 @@ pub trait Compiled: Sized + 'static {
         rank: usize,
     ) -> Result<(), Error>;
 
-    /// Calls [`Multiplication::run_in`].
-    fn run(
-        run: Multiplication<'_>,
+    /// Calls [`Summa::multiply`].
+    fn multiply<'a>(
+        summa: Summa<'a, '_, '_, Self>,
+        timed: Option<TimedDirector<'a>>,
+        is_in_step: bool,
         memory: &mut RunMemory<Self>,
-        scalars: Scalars<Self>,
-        factors: FactorSource<'_, '_, Self>,
         c: &mut HeldMatrix<'_, Self>,
     ) -> Result<Execution, Error>;
 }
@@ -67,14 +67,14 @@ macro_rules! compile {
                     memory.renew(team, plan, rank)
                 }
 
-                fn run(
-                    run: Multiplication<'_>,
+                fn multiply<'a>(
+                    summa: Summa<'a, '_, '_, Self>,
+                    timed: Option<TimedDirector<'a>>,
+                    is_in_step: bool,
                     memory: &mut RunMemory<Self>,
-                    scalars: Scalars<Self>,
-                    factors: FactorSource<'_, '_, Self>,
                     c: &mut HeldMatrix<'_, Self>,
                 ) -> Result<Execution, Error> {
-                    run.run_in(memory, scalars, factors, c)
+                    summa.multiply(timed, is_in_step, memory, c)
                 }
             }
         )*

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::learning::{Learnt, RunRecord};
+use super::learning::Learnt;
 use crate::matrix::Region;
 use crate::plan::Plan;
 
@@ -35,8 +35,6 @@ pub struct Execution {
     pub changing_s: f64,
     /// The results of learning, on the head rank; `None` if all was decided before the run.
     pub learnt: Option<Learnt>,
-    /// The times and decisions of the run, on the head rank, if it [keeps](super::RunConfig::keeps_record) them.
-    pub record: Option<RunRecord>,
 }
 
 impl Execution {

@@ -53,21 +53,21 @@ impl<T> fmt::Debug for Factors<'_, T> {
 ///
 /// It is made from `(&data, ld)` or a [`View`], from a list of them for blocks, or from `&matrix`.
 #[derive(Debug)]
-pub struct Lent<'m, T>(Memory<Pieces<T, &'m [T]>, &'m HeldMatrix<'m, T>>);
+pub struct Lent<'m, T>(LentMemory<Pieces<T, &'m [T]>, &'m HeldMatrix<'m, T>>);
 
 /// The matrix C of a run: the program's memory for its [`Distribution`](crate::matrix::Distribution), or a [`Matrix`] of the runtime.
 ///
 /// It is made from `(&mut data, ld)` or a [`ViewMut`], from a list of them for blocks, or from `&mut matrix`.
 #[derive(Debug)]
-pub struct Target<'m, T: 'static>(Memory<Pieces<T, &'m mut [T]>, &'m mut Matrix<T>>);
+pub struct Target<'m, T: 'static>(LentMemory<Pieces<T, &'m mut [T]>, &'m mut Matrix<T>>);
 
 #[derive(Debug)]
-enum Memory<P, M> {
+enum LentMemory<P, M> {
     Pieces(P),
     Matrix(M),
 }
 
-impl<P, M> Memory<P, M> {
+impl<P, M> LentMemory<P, M> {
     fn place(&self) -> &'static str {
         match self {
             Self::Pieces(_) => "in the program's memory",
@@ -91,61 +91,61 @@ impl<T> Target<'_, T> {
 
 impl<'m, T, D: AsRef<[T]> + ?Sized> From<(&'m D, usize)> for Lent<'m, T> {
     fn from(piece: (&'m D, usize)) -> Self {
-        Self(Memory::Pieces(piece.into()))
+        Self(LentMemory::Pieces(piece.into()))
     }
 }
 
 impl<'m, T> From<Vec<(&'m [T], usize)>> for Lent<'m, T> {
     fn from(pieces: Vec<(&'m [T], usize)>) -> Self {
-        Self(Memory::Pieces(pieces.into()))
+        Self(LentMemory::Pieces(pieces.into()))
     }
 }
 
 impl<'m, T> From<View<'m, T>> for Lent<'m, T> {
     fn from(view: View<'m, T>) -> Self {
-        Self(Memory::Pieces(view.into()))
+        Self(LentMemory::Pieces(view.into()))
     }
 }
 
 impl<'m, T> From<Vec<View<'m, T>>> for Lent<'m, T> {
     fn from(views: Vec<View<'m, T>>) -> Self {
-        Self(Memory::Pieces(views.into()))
+        Self(LentMemory::Pieces(views.into()))
     }
 }
 
 impl<'m, T> From<&'m HeldMatrix<'m, T>> for Lent<'m, T> {
     fn from(matrix: &'m HeldMatrix<'m, T>) -> Self {
-        Self(Memory::Matrix(matrix))
+        Self(LentMemory::Matrix(matrix))
     }
 }
 
 impl<'m, T, D: AsMut<[T]> + ?Sized> From<(&'m mut D, usize)> for Target<'m, T> {
     fn from(piece: (&'m mut D, usize)) -> Self {
-        Self(Memory::Pieces(piece.into()))
+        Self(LentMemory::Pieces(piece.into()))
     }
 }
 
 impl<'m, T> From<Vec<(&'m mut [T], usize)>> for Target<'m, T> {
     fn from(pieces: Vec<(&'m mut [T], usize)>) -> Self {
-        Self(Memory::Pieces(pieces.into()))
+        Self(LentMemory::Pieces(pieces.into()))
     }
 }
 
 impl<'m, T> From<ViewMut<'m, T>> for Target<'m, T> {
     fn from(view: ViewMut<'m, T>) -> Self {
-        Self(Memory::Pieces(view.into()))
+        Self(LentMemory::Pieces(view.into()))
     }
 }
 
 impl<'m, T> From<Vec<ViewMut<'m, T>>> for Target<'m, T> {
     fn from(views: Vec<ViewMut<'m, T>>) -> Self {
-        Self(Memory::Pieces(views.into()))
+        Self(LentMemory::Pieces(views.into()))
     }
 }
 
 impl<'m, T> From<&'m mut Matrix<T>> for Target<'m, T> {
     fn from(matrix: &'m mut Matrix<T>) -> Self {
-        Self(Memory::Matrix(matrix))
+        Self(LentMemory::Matrix(matrix))
     }
 }
 
@@ -224,11 +224,11 @@ impl<T: Element> Product<T> {
         rank: usize,
     ) -> Result<PlacedFactor<'m, T>, Error> {
         let pieces = match factor.0 {
-            Memory::Matrix(matrix) => {
+            LentMemory::Matrix(matrix) => {
                 self.check_matrix(name, matrix, side, rank)?;
                 return Ok(MatrixPlace::Here(matrix.show_again()));
             }
-            Memory::Pieces(pieces) => self.fit_pieces(name, pieces, side, rank)?,
+            LentMemory::Pieces(pieces) => self.fit_pieces(name, pieces, side, rank)?,
         };
         if !self.in_place[side] {
             return Ok(MatrixPlace::Elsewhere(pieces));
@@ -253,11 +253,11 @@ impl<T: Element> Product<T> {
         rank: usize,
     ) -> Result<PlacedC<'m, T>, Error> {
         let pieces = match c.0 {
-            Memory::Matrix(matrix) => {
+            LentMemory::Matrix(matrix) => {
                 self.check_matrix("C", matrix, 2, rank)?;
                 return Ok(MatrixPlace::Here(CHere::Matrix(matrix)));
             }
-            Memory::Pieces(pieces) => self.fit_pieces("C", pieces, 2, rank)?,
+            LentMemory::Pieces(pieces) => self.fit_pieces("C", pieces, 2, rank)?,
         };
         if !self.in_place[2] {
             return Ok(MatrixPlace::Elsewhere(pieces));

@@ -1,27 +1,20 @@
 //! Runs whose division changes, by what their steps teach or by the director of a test.
 
-use std::sync::Arc;
-
 use isochron_devices::JobNeeds;
 use isochron_devices::internal::HostClock;
 
 use super::director::{Director, TimedDirector};
-use super::learning::{LearningDirector, LearningSettings};
-use super::multiplication::Multiplication;
+use super::learning::{LearningDirector, Learnt};
 use super::run::RunSetup;
 use super::step_log::cost_change;
-use super::{
-    ChangeCost, Element, Execution, Factors, Product, RunConfig, RunRecord, Scalars, Target,
-};
+use super::summa::Summa;
+use super::{ChangeCost, Element, Execution, Factors, Product, Scalars, Target};
 use crate::comm::agree;
 use crate::error::Error;
 use crate::matrix::HeldMatrix;
 use crate::plan::Plan;
 use crate::plan::place::RunConditions;
 use crate::session::Session;
-
-/// A call that multiplies given matrices.
-type RunPrepared<'r> = Box<dyn FnOnce(Multiplication<'_>) -> Result<Execution, Error> + 'r>;
 
 /// Runs a product with a division that `director` changes, for tests.
 ///
@@ -41,96 +34,87 @@ pub fn run_directed<'m, T: Element>(
     product.run_with(session, scalars, factors, c.into(), Some(director)).map(|run| run.execution)
 }
 
+/// The learning of a run.
+struct Learning<'p> {
+    director: LearningDirector<'p>,
+    /// The counts of the heat sensors before the run.
+    heat: Vec<u64>,
+}
+
 impl Session {
-    /// Runs a product, and learns meanwhile if the plan leaves something to the run.
+    /// Runs a product, and learns meanwhile if the plan leaves something to the run and no director is given.
     pub(super) fn run_product<T: Element>(
         &mut self,
         run: RunSetup<'_, '_, T>,
         c: &mut HeldMatrix<'_, T>,
     ) -> Result<Execution, Error> {
-        let RunSetup {
-            plan,
-            scalars,
-            source,
-            memory,
-            is_in_step,
-            has_run,
-            config,
-            replay,
-            director,
-        } = run;
-        let multiply =
-            |run: Multiplication<'_>| T::run(run.in_step(is_in_step), memory, scalars, source, c);
-        if let Some(director) = director {
-            let needs = self.find_needs(plan)?;
-            return self.run_directed(plan, config, director, &needs, Box::new(multiply));
-        }
+        let RunSetup { plan, is_in_step, leaves_c, .. } = run;
         // Too few steps for a decision teach nothing that the first run has not taught.
-        let is_short = has_run && is_in_step && !plan.has_decisions();
-        let learns = plan.look().is_some() && (!is_short || config.keeps_record);
-        if learns || replay.is_some() {
-            self.run_learning(plan, config, replay, Box::new(multiply))
-        } else {
-            multiply(self.multiplication(plan))
-        }
-    }
-
-    fn multiplication<'s>(&'s mut self, plan: &'s Plan) -> Multiplication<'s> {
-        Multiplication::new(self.comm.as_ref(), &mut self.node.team, plan)
-            .with_observer(self.observer.as_deref())
-    }
-
-    fn run_directed(
-        &mut self,
-        plan: &Plan,
-        config: RunConfig,
-        director: &mut dyn Director,
-        needs: &[JobNeeds],
-        run: RunPrepared<'_>,
-    ) -> Result<Execution, Error> {
-        let together: Vec<usize> = needs.iter().map(|needs| needs.updates_per_visit).collect();
-        let node = &self.node;
-        let clock = HostClock::new(node.team.infos(), &together, &node.threads, node.load);
-        let timed = TimedDirector { director, clock };
-        let prepared = self.multiplication(plan).directed_by(timed);
-        run(prepared.leaving_c(config.leaves_c))
-    }
-
-    fn run_learning(
-        &mut self,
-        plan: &Plan,
-        config: RunConfig,
-        replay: Option<RunRecord>,
-        run: RunPrepared<'_>,
-    ) -> Result<Execution, Error> {
-        let comm = Arc::clone(&self.comm);
-        let needs = self.find_needs(plan)?;
-        let conditions = (self.find_resident_c(plan, &needs), self.node.load.share);
-        let (keeps_c, core_shares) = comm.gather(&conditions)?.into_iter().unzip();
-        let settings = LearningSettings {
-            keeps_record: config.keeps_record,
-            conditions: RunConditions { keeps_c, leaves_c: config.leaves_c, core_shares },
-            replay,
+        let is_short = run.has_run && is_in_step && !plan.has_decisions();
+        let learns = run.director.is_none() && plan.look().is_some() && !is_short;
+        let is_directed = learns || run.director.is_some();
+        let needs = if is_directed { self.find_needs(plan)? } else { Vec::new() };
+        let mut learning =
+            if learns { Some(self.begin_learning(plan, &needs, leaves_c)?) } else { None };
+        let director = match &mut learning {
+            Some(learning) => Some(&mut learning.director as &mut dyn Director),
+            None => run.director,
         };
-        let mut director = agree(comm.as_ref(), LearningDirector::new(plan, settings))?;
-        let heat = self.node.heat.read();
-        let mut execution = self.run_directed(plan, config, &mut director, &needs, run)?;
-        director.check_repeated()?;
-        let slowed = self.node.heat.find_slowed(&heat);
-        let ranks = comm.gather(&(execution.changes.clone(), slowed))?;
-        let (changes, slowed): (Vec<_>, Vec<_>) = ranks.into_iter().unzip();
-        if comm.rank() == 0 {
-            let (series, slowed) = (director.list_series(), slowed.concat());
-            let words = self.models.store.as_mut().map(|store| {
-                let words = store.explain_losses(&series, &director.list_stopped(), &slowed);
-                store.keep_steps(plan.problem(), plan.panel(), series, &slowed);
-                words
-            });
-            let (mut learnt, record) = director.finish(sum_changes(&changes));
-            learnt.notices.extend(words.unwrap_or_default());
-            (execution.learnt, execution.record) = (Some(learnt), record);
+        let timed =
+            director.map(|director| TimedDirector { director, clock: self.start_clock(&needs) });
+        let (comm, team) = (self.comm.as_ref(), &mut self.node.team);
+        let observer = self.observer.as_deref();
+        let summa = Summa::new(comm, team, observer, plan, run.source, run.scalars, leaves_c);
+        let mut execution = T::multiply(summa, timed, is_in_step, run.memory, c)?;
+        if let Some(learning) = learning {
+            execution.learnt = self.end_learning(plan, learning, &execution.changes)?;
         }
         Ok(execution)
+    }
+
+    fn start_clock(&self, needs: &[JobNeeds]) -> HostClock {
+        let together: Vec<usize> = needs.iter().map(|needs| needs.updates_per_visit).collect();
+        let node = &self.node;
+        HostClock::new(node.team.infos(), &together, &node.threads, node.load)
+    }
+
+    fn begin_learning<'p>(
+        &self,
+        plan: &'p Plan,
+        needs: &[JobNeeds],
+        leaves_c: bool,
+    ) -> Result<Learning<'p>, Error> {
+        let comm = self.comm.as_ref();
+        let conditions = (self.find_resident_c(plan, needs), self.node.load.share);
+        let (keeps_c, core_shares) = comm.gather(&conditions)?.into_iter().unzip();
+        let conditions = RunConditions { keeps_c, leaves_c, core_shares };
+        let director = agree(comm, LearningDirector::new(plan, conditions))?;
+        Ok(Learning { director, heat: self.node.heat.read() })
+    }
+
+    /// Keeps what was learnt in a run with these changes on this rank, and returns it on the head rank.
+    fn end_learning(
+        &mut self,
+        plan: &Plan,
+        learning: Learning<'_>,
+        changes: &[ChangeCost],
+    ) -> Result<Option<Learnt>, Error> {
+        let Learning { director, heat } = learning;
+        let slowed = self.node.heat.find_slowed(&heat);
+        let ranks = self.comm.gather(&(changes.to_vec(), slowed))?;
+        if self.comm.rank() != 0 {
+            return Ok(None);
+        }
+        let (changes, slowed): (Vec<_>, Vec<_>) = ranks.into_iter().unzip();
+        let (series, slowed) = (director.list_series(), slowed.concat());
+        let words = self.models.store.as_mut().map(|store| {
+            let words = store.explain_losses(&series, &director.list_stopped(), &slowed);
+            store.keep_steps(plan.problem(), plan.panel(), series, &slowed);
+            words
+        });
+        let mut learnt = director.finish(sum_changes(&changes));
+        learnt.notices.extend(words.unwrap_or_default());
+        Ok(Some(learnt))
     }
 
     /// Finds the memory that this rank's devices need for a plan.

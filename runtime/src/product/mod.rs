@@ -3,8 +3,8 @@
 //!
 //! The layers, from the call down to the arithmetic:
 //! 1. [`Product`] finds the places of the matrices, and moves those that the plan has elsewhere;
-//! 2. `multiplication.rs` times the whole, in memory that was made before;
-//! 3. `summa.rs` runs the steps: `Summa::run_step` is the SUMMA step;
+//! 2. `learning_run.rs` decides whether the run learns;
+//! 3. `summa.rs` times the whole and runs the steps: `Summa::run_step` is the SUMMA step;
 //! 4. `panels.rs` holds the panels of a step, sends and receives them;
 //! 5. [`DeviceTeam::update`](isochron_devices::DeviceTeam::update) updates C, every device its own slice;
 //! 6. a worker's own update does the arithmetic of one device.
@@ -30,7 +30,6 @@ pub(crate) mod learning;
 pub(crate) mod learning_run;
 mod memory;
 mod mover;
-mod multiplication;
 mod panels;
 mod prepare;
 mod reduce;
@@ -45,7 +44,7 @@ pub use director::Directive;
 pub use element::Element;
 pub use execution::{ChangeCost, Execution};
 pub use factors::{Factors, Lent, Target};
-pub use learning::{Learnt, LearntChange, LearntDevice, LearntDrift, RecordedDecision, RunRecord};
+pub use learning::{Learnt, LearntChange, LearntDevice, LearntDrift};
 pub use scalars::Scalars;
 pub use seen_step::SeenStep;
 pub use summa::MakePart;
@@ -101,7 +100,6 @@ pub struct Product<T: 'static> {
     plan: Plan,
     config: RunConfig,
     origin: Origin,
-    replay: Replay,
     /// The arguments of the preparation, as ranks compare them before each run.
     arguments: Settings,
     /// The number by which the arguments are compared.
@@ -127,19 +125,10 @@ pub struct Product<T: 'static> {
 /// The origin of a product's plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Origin {
-    /// A plan or a record of the program.
+    /// A plan of the program.
     Plan,
     /// Distributions of the program's matrices. The plan may be for the transposed product, `Cᵀ = op(B)ᵀ·op(A)ᵀ`.
     Matrices { is_transposed: bool },
-}
-
-/// The decisions that a run repeats.
-#[derive(Debug)]
-enum Replay {
-    /// The product was not prepared from a record.
-    None,
-    Next(Box<RunRecord>),
-    Done,
 }
 
 /// Measurements of one run of a [`Product`].
@@ -199,8 +188,8 @@ impl<T: Element> Product<T> {
     /// On every rank: [`Error::Spread`] for a session of another number of ranks; [`Error::Shape`] for memory that does not
     /// hold its part, for a matrix that is not spread as the plan says, and for whole factors where the plan has them in
     /// parts of k; [`Error::Settings`] if ranks have different products or scalars; [`Error::Device`] or
-    /// [`Error::Allocation`] if a device of any rank fails, which leaves C unspecified; [`Error::Record`] if a record cannot
-    /// be repeated, or was repeated before; and the errors of making parts of k, if that fails on any rank.
+    /// [`Error::Allocation`] if a device of any rank fails, which leaves C unspecified; and the errors of making parts of k, if
+    /// that fails on any rank.
     ///
     /// # Collective
     /// All ranks, with the same scalars. Parts of k are made on all ranks at the same time, or on none if `alpha` is 0.

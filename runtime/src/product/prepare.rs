@@ -6,7 +6,7 @@ use super::agreement::{fit_block, note_scattered, renumber, suit_plan};
 use super::check::check_element;
 use super::config::{ProductConfig, ProductOf, RunConfig};
 use super::factors::{Factors, Target};
-use super::{Element, Origin, Product, ProductRun, Replay, RunMemory, Scalars};
+use super::{Element, Origin, Product, ProductRun, RunMemory, Scalars};
 use crate::comm::{
     CollectiveCall, Settings, add_fields, add_long, add_setting, agree, hash_arguments,
 };
@@ -22,14 +22,12 @@ impl Session {
     /// * For [distributions](ProductOf::Matrices) of A, B and C it measures and partitions, as [`plan`](Self::plan) does.
     /// * A [plan](ProductOf::Plan) is used as it is. One that was read from a file must be for these hosts and devices, and
     ///   becomes leaner if memory is short: make its matrices after this call.
-    /// * A [record](ProductOf::Record) must be for these hosts and devices, and have the memory that its run had: a leaner plan
-    ///   leads to other decisions.
     ///
     /// # Errors
     /// On every rank: [`Error::Shape`] for shapes that do not fit together, and for elements of another type than the plan's;
     /// [`Error::Settings`] for arguments that differ between ranks; [`Error::Spread`] for distributions or a plan of another
-    /// number of ranks; [`Error::Plan`] or [`Error::Record`] with the difference for a plan or a record of other hosts or
-    /// devices; [`Error::Memory`] and [`Error::Allocation`] when memory is missing; and as [`plan`](Self::plan).
+    /// number of ranks; [`Error::Plan`] with the difference for a plan of other hosts or devices; [`Error::Memory`] and
+    /// [`Error::Allocation`] when memory is missing; and as [`plan`](Self::plan).
     ///
     /// # Collective
     /// All ranks, with the same arguments.
@@ -58,11 +56,6 @@ impl Session {
                     plan
                 };
                 Product::of_plan(plan, config, arguments)?
-            }
-            ProductOf::Record(record) => {
-                self.fit_record(&record)?;
-                let product = Product::of_plan(record.plan().clone(), config, arguments)?;
-                Product { replay: Replay::Next(Box::new(record)), ..product }
             }
         };
         let made = T::make(&mut product.memory, self.team(), &product.plan, comm.rank());
@@ -155,11 +148,6 @@ impl ProductOf<'_> {
                 add_setting(&mut settings, "from a file", &plan.file().is_some());
                 settings
             }
-            Self::Record(record) => {
-                let mut settings = Settings::new();
-                add_long(&mut settings, "record", "a record", record);
-                settings
-            }
         };
         add_setting(&mut settings, "element", &T::TYPE);
         add_fields(&mut settings, &config);
@@ -184,7 +172,6 @@ impl<T: Element> Product<T> {
         Self {
             config,
             origin,
-            replay: Replay::None,
             number: hash_arguments(&arguments),
             arguments,
             in_place: [scattered_a || is_like(A), scattered_b || is_like(B), is_like(2)],

@@ -9,10 +9,8 @@ use super::factors::{CHere, FactorsHere, MatrixPlace, PlacedProduct};
 use super::memory::RunMemory;
 use super::mover::MatrixMover;
 use super::summa::FactorSource;
-use super::{Element, Factors, Product, ProductRun, Replay, RunConfig, RunRecord, Scalars, Target};
-use crate::comm::{
-    Comm, EnteredCall, Settings, add_scalars, add_setting, agree, enter_call, hash_arguments,
-};
+use super::{Element, Factors, Product, ProductRun, Scalars, Target};
+use crate::comm::{Comm, EnteredCall, add_setting, agree, enter_call, hash_arguments};
 use crate::error::Error;
 use crate::matrix::redistribute::Moved;
 use crate::plan::{A, B, Plan};
@@ -45,10 +43,6 @@ impl<T: Element> Product<T> {
         factors: Factors<'m, T>,
         c: Target<'m, T>,
     ) -> Result<PlacedProduct<'m, T>, Error> {
-        if matches!(self.replay, Replay::Done) {
-            let reason = "the record's decisions have been repeated: prepare the product again";
-            return Err(Error::Record(reason.to_owned()));
-        }
         let rank = session.comm().rank();
         let placed = PlacedProduct {
             factors: self.place_factors(factors, rank)?,
@@ -66,8 +60,7 @@ impl<T: Element> Product<T> {
         places: [&'static str; 3],
         prepared: Result<PlacedProduct<'m, T>, Error>,
     ) -> Result<(EnteredCall<'c>, PlacedProduct<'m, T>), Error> {
-        let mut arguments = Settings::new();
-        add_scalars(&mut arguments, scalars);
+        let mut arguments = scalars.describe();
         add_setting(&mut arguments, "places of A, B and C", &places);
         let run = if self.has_run { "a later one" } else { "the first" };
         add_setting(&mut arguments, "run", &run);
@@ -109,13 +102,6 @@ impl<T: Element> Product<T> {
                 FactorSource::Held(&a, &b)
             }
         };
-        let replay = match std::mem::replace(&mut self.replay, Replay::Done) {
-            Replay::Next(record) => Some(*record),
-            Replay::None | Replay::Done => {
-                self.replay = Replay::None;
-                None
-            }
-        };
         let mut run = RunSetup {
             plan: &self.plan,
             scalars,
@@ -124,21 +110,20 @@ impl<T: Element> Product<T> {
             // Moving a matrix lets ranks begin at different times.
             is_in_step: in_place == [true; 3],
             has_run: std::mem::replace(&mut self.has_run, true),
-            config: self.config,
-            replay,
+            leaves_c: self.config.leaves_c,
             // A borrow as long as the others of the set-up.
             director: director.map(|director| director as &mut dyn Director),
         };
         let execution = match placed.c {
             MatrixPlace::Here(CHere::Matrix(c)) => session.run_product(run, c)?,
             MatrixPlace::Here(CHere::Lent(mut c)) => {
-                run.config.leaves_c = false;
+                run.leaves_c = false;
                 let execution = session.run_product(run, &mut c)?;
                 c.return_to_lender();
                 execution
             }
             MatrixPlace::Elsewhere(pieces) => {
-                run.config.leaves_c = false;
+                run.leaves_c = false;
                 // After a failure C may be anywhere, so the room is dropped and the next run makes another.
                 let mut room = match room_c.take() {
                     Some(room) => room,
@@ -171,9 +156,8 @@ pub(crate) struct RunSetup<'r, 'm, T: 'static> {
     pub is_in_step: bool,
     /// `true` if the product has run before.
     pub has_run: bool,
-    pub config: RunConfig,
-    /// The record whose decisions are repeated.
-    pub replay: Option<RunRecord>,
+    /// C may stay where its last step was computed.
+    pub leaves_c: bool,
     /// The director of a test. Without one, the run learns if the plan leaves decisions to it.
     pub director: Option<&'r mut dyn Director>,
 }

@@ -1,11 +1,9 @@
-//! A step of a rank as the learner sees it: in memory, in messages between ranks, and in records.
+//! A step of a rank as the learner sees it, in memory and in messages between ranks.
 
 use isochron_hierarchy::times::Sample;
-use serde::{Deserialize, Serialize};
 
 /// The work of a rank in a step: an update of `rows` rows with inner dimension `k`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq)]
 pub struct SeenStep {
     /// Inner dimension of the update: the panels' width, and less for the last piece of k; 0 if its times are not
     /// known.
@@ -14,8 +12,6 @@ pub struct SeenStep {
     pub rows: usize,
     /// Each device's time for its columns of C, corrected for the share of time that its host grants. It is
     /// [disturbed](Sample::is_disturbed) if something else had the device's cores for a good part of it.
-    #[serde(rename = "devices", with = "in_records")]
-    #[cfg_attr(feature = "schemars", schemars(with = "Vec<in_records::DeviceStep>"))]
     pub samples: Vec<Sample>,
 }
 
@@ -59,49 +55,6 @@ impl SeenStep {
     }
 }
 
-/// The samples of a step in the document of a record.
-mod in_records {
-    use isochron_hierarchy::times::Sample;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    /// The work of a device in a step.
-    #[derive(Serialize, Deserialize)]
-    #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-    pub(super) struct DeviceStep {
-        /// Columns of C.
-        cols: u64,
-        /// Seconds of the update, corrected for the share of time that its host grants; `null` if it is NaN or
-        /// infinite.
-        busy_s: Option<f64>,
-        /// `true` if something else had the device's cores for a good part of these seconds; else it is left out.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        stopped: bool,
-    }
-
-    pub(super) fn serialize<S: Serializer>(
-        samples: &[Sample],
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(samples.iter().map(|sample| DeviceStep {
-            cols: sample.units,
-            busy_s: Some(sample.seconds),
-            stopped: sample.is_disturbed(),
-        }))
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Vec<Sample>, D::Error> {
-        let devices = Vec::<DeviceStep>::deserialize(deserializer)?.into_iter();
-        Ok(devices
-            .map(|of| {
-                let seconds = of.busy_s.unwrap_or(f64::NAN);
-                Sample::measured(of.cols, seconds, 1, 0.0).disturbed_if(of.stopped)
-            })
-            .collect())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,29 +76,5 @@ mod tests {
             let read = SeenStep::read_all(&numbers, times.len());
             assert_eq!(read, [step.clone(), step]);
         }
-    }
-
-    #[test]
-    fn a_record_has_the_columns_and_seconds_of_each_device() {
-        let step = SeenStep {
-            k: 5,
-            rows: 3,
-            samples: vec![
-                Sample::measured(7, 0.25, 1, 0.0),
-                Sample::measured(8, 0.5, 1, 0.0).disturbed_if(true),
-                Sample::measured(9, f64::NAN, 1, 0.0),
-            ],
-        };
-        let text = serde_json::to_string(&step).unwrap();
-        let devices = [
-            r#"{"cols":7,"busy_s":0.25}"#,
-            r#"{"cols":8,"busy_s":0.5,"stopped":true}"#,
-            r#"{"cols":9,"busy_s":null}"#,
-        ];
-        let expected = format!(r#"{{"k":5,"rows":3,"devices":[{}]}}"#, devices.join(","));
-        assert_eq!(text, expected);
-        let read: SeenStep = serde_json::from_str(&text).unwrap();
-        assert!(read.samples[2].seconds.is_nan());
-        assert_eq!(read.samples[..2], step.samples[..2]);
     }
 }

@@ -11,11 +11,11 @@ use isochron_devices::{DeviceError, DeviceTeam, Scalar, UpdateTime};
 
 use super::check::check_part;
 use super::course::{Course, MoveAim, PartMove, PreparedChange};
-use super::panels::{StepOperands, StepPanels};
-use super::{ChangeCost, Execution};
+use super::director::TimedDirector;
+use super::panels::{PanelRoom, StepOperands, StepPanels};
+use super::{ChangeCost, Execution, RunMemory, Scalars, reduce};
 use crate::comm::{Comm, Pause, agree};
 use crate::error::Error;
-
 use crate::matrix::redistribute::{Moved, replace};
 use crate::matrix::{HeldMatrix, Matrix};
 use crate::plan::schedule::StepSchedule;
@@ -37,36 +37,141 @@ pub enum FactorSource<'f, 'm, T: 'static> {
     Made(&'f mut MakePart<'m, T>),
 }
 
-/// The arithmetic of all steps.
-pub(super) struct Summa<'a, 'f, 'm, T: 'static> {
-    pub comm: &'a dyn Comm,
-    pub team: &'a mut DeviceTeam,
-    pub plan: &'a Plan,
-    pub factors: FactorSource<'f, 'm, T>,
-    pub alpha: T,
+/// A multiplication on this rank, from its first step to the sum over k.
+pub struct Summa<'a, 'f, 'm, T: 'static> {
+    comm: &'a dyn Comm,
+    team: &'a mut DeviceTeam,
+    observer: Option<&'a dyn Observer>,
+    plan: &'a Plan,
+    factors: FactorSource<'f, 'm, T>,
+    scalars: Scalars<T>,
+    /// C may stay where the last step was computed, if a director has moved it.
+    leaves_c: bool,
     /// The columns of each device.
-    pub slices: Vec<usize>,
+    slices: Vec<usize>,
     /// The devices' busy times, and the seconds of waiting and of making parts.
-    pub times: Execution,
-    pub sent: Moved,
+    times: Execution,
+    sent: Moved,
     /// The first failure of a device. The messages go on without the arithmetic, since other ranks wait for them; the
     /// ranks agree on the failure at the end.
-    pub failure: Option<Error>,
+    failure: Option<Error>,
     /// `true` if C was lost while it moved: no device can go on.
-    pub is_lost: bool,
-    pub observer: Option<&'a dyn Observer>,
-    /// C may stay where the last step was computed.
-    pub leaves_c: bool,
+    is_lost: bool,
     /// The steps that have begun, and all of them.
-    pub steps: (usize, usize),
+    steps: (usize, usize),
+}
+
+impl<'a, 'f, 'm, T: Copy> Summa<'a, 'f, 'm, T> {
+    /// Takes the ranks, this rank's devices, the parts of all ranks, and the factors.
+    pub(super) fn new(
+        comm: &'a dyn Comm,
+        team: &'a mut DeviceTeam,
+        observer: Option<&'a dyn Observer>,
+        plan: &'a Plan,
+        factors: FactorSource<'f, 'm, T>,
+        scalars: Scalars<T>,
+        leaves_c: bool,
+    ) -> Self {
+        let slices = plan.slices(comm.rank());
+        let times = Execution {
+            busy_s: vec![0.0; slices.len()],
+            products: vec![0.0; slices.len()],
+            ..Execution::default()
+        };
+        Self {
+            comm,
+            team,
+            observer,
+            plan,
+            factors,
+            scalars,
+            leaves_c,
+            slices,
+            times,
+            sent: Moved::default(),
+            failure: None,
+            is_lost: false,
+            steps: (0, 0),
+        }
+    }
 }
 
 impl<'a, T: Scalar> Summa<'a, '_, '_, T> {
+    /// Multiplies in this memory, and returns the measurements. A director may change the parts in mid-run; all ranks have one,
+    /// or none has. Ranks that are not in step wait for each other first.
+    ///
+    /// # Errors
+    /// On every rank: [`Error::Device`] or [`Error::Allocation`] when a device of any rank fails; C is then unspecified. Errors
+    /// of the director, and of making parts of k.
+    ///
+    /// # Collective
+    /// All ranks, with the same plan and scalars, after they have agreed on their matrices and memory.
+    pub(super) fn multiply(
+        mut self,
+        timed: Option<TimedDirector<'a>>,
+        is_in_step: bool,
+        memory: &mut RunMemory<T>,
+        c: &mut HeldMatrix<'_, T>,
+    ) -> Result<Execution, Error> {
+        let (comm, plan) = (self.comm, self.plan);
+        let rank = comm.rank();
+        let span = tracing::info_span!("multiply", rank);
+        let _entered = span.enter();
+        let rooms = std::mem::take(&mut memory.rooms);
+        let size = rooms.first().map(PanelRoom::size).unwrap_or_default();
+        let mut sets: Vec<_> = rooms.into_iter().map(StepPanels::new).collect();
+        let course = Course::begin(comm, plan, timed, c.frame(), size)?;
+        let mut course = course.with_observer(self.observer);
+        if !is_in_step {
+            comm.barrier()?;
+        }
+        tracing::info!(steps = plan.steps(rank), width = plan.panel(), "multiplying");
+        let start = Instant::now();
+        match memory.partial.as_mut() {
+            None => self.run_job(self.scalars.beta, &mut sets, c, &mut course)?,
+            Some(partial) => self.sum_job(partial, &mut sets, c, &mut course)?,
+        }
+        tell(self.observer, Progress::AwaitingRanks);
+        // The ranks wait for the last one here.
+        let outcome = agree(comm, self.failure.map_or(Ok(()), Err));
+        let wall_s = start.elapsed().as_secs_f64();
+        memory.keep(sets);
+        outcome?;
+        course.end()?;
+        Ok(Execution {
+            wall_s,
+            messages: self.sent.messages,
+            bytes: self.sent.bytes,
+            part: c.part(),
+            ..self.times
+        })
+    }
+
+    /// Multiplies this rank's share of k, and adds all shares to C.
+    fn sum_job(
+        &mut self,
+        partial: &mut Matrix<T>,
+        sets: &mut [StepPanels<'a, T>],
+        c: &mut HeldMatrix<'_, T>,
+        course: &mut Course<'a, T>,
+    ) -> Result<(), Error> {
+        let beta = self.scalars.beta;
+        if c.is_changed_by(beta) {
+            c.local_mut().scale(beta);
+        }
+        self.run_job(T::ZERO, sets, partial, course)?;
+        tell(self.observer, Progress::Summing);
+        let start = Instant::now();
+        self.sent = self.sent.and(reduce::sum_c(self.comm, self.plan, partial, c)?);
+        self.times.sum_s = start.elapsed().as_secs_f64();
+        Ok(())
+    }
+
     /// Runs the job of every device: `C = beta·C`, then all steps on it.
     ///
     /// # Errors
     /// The same on every rank.
-    pub(super) fn run_job(
+    fn run_job(
         &mut self,
         beta: T,
         sets: &mut [StepPanels<'a, T>],
@@ -96,7 +201,7 @@ impl<'a, T: Scalar> Summa<'a, '_, '_, T> {
         c: &mut HeldMatrix<'_, T>,
         course: &mut Course<'a, T>,
     ) -> Result<(), Error> {
-        if self.alpha == T::ZERO {
+        if self.scalars.alpha == T::ZERO {
             return Ok(());
         }
         let parts = 0..self.plan.k_parts();
@@ -291,7 +396,7 @@ impl<'a, T: Scalar> Summa<'a, '_, '_, T> {
         // Panels for another part of C have no devices yet.
         let next_fits = step + 1 < ahead.unsent && !ahead.moves_at(step + 1);
         let next_is_here = next_fits && later[0].progress()?;
-        let alpha = self.alpha;
+        let alpha = self.scalars.alpha;
         let rows = c.part().rows;
         let call = DeviceCall::Update { step: ahead.first + step, rows, k };
         let times = if c.part().is_empty() {

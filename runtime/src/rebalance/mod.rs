@@ -108,7 +108,7 @@ impl fmt::Debug for Rebalancer {
 
 /// The message of a rank to the others.
 #[derive(Serialize, Deserialize)]
-struct Told {
+struct ToldSweep {
     sweeps: Vec<Option<f64>>,
     moving_s: f64,
 }
@@ -277,7 +277,7 @@ impl Rebalancer {
     fn tell_head(&mut self) -> Result<(), Error> {
         let sweeps = agree(&*self.comm, self.times.take())?;
         let moving_s = std::mem::take(&mut self.moving_s);
-        let all = self.comm.gather(&Told { sweeps, moving_s })?;
+        let all = self.comm.gather(&ToldSweep { sweeps, moving_s })?;
         let told = match &mut self.machine {
             Some(machine) => observe_ranks(machine, &all),
             None => Ok(()),
@@ -439,7 +439,7 @@ impl Rebalancer {
 }
 
 /// Hands the times of all ranks to the machine.
-fn observe_ranks(machine: &mut Rebalance, all: &[Told]) -> Result<(), Error> {
+fn observe_ranks(machine: &mut Rebalance, all: &[ToldSweep]) -> Result<(), Error> {
     let moving_s = all.iter().map(|told| told.moving_s).fold(0.0, f64::max);
     if moving_s > 0.0 {
         machine.note_move(moving_s)?;

@@ -71,7 +71,7 @@ pub struct Report {
     /// The balancing strategy that made the plan.
     #[cfg_attr(feature = "schemars", schemars(with = "isochron_hierarchy::balance::Strategy"))]
     pub strategy: String,
-    /// The file of the plan or record that was used; `null` if the plan was made in this run.
+    /// The file of the plan that was used; `null` if the plan was made in this run.
     pub loaded: Option<LoadedPlan>,
     /// Seconds of the multiplication alone, from the start of the first rank to the end of the last.
     pub wall_s: f64,

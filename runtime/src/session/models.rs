@@ -6,7 +6,7 @@ use super::Session;
 use crate::comm::{CollectiveCall, LinkLadder};
 use crate::error::Error;
 use crate::plan::{KnownFrom, Problem};
-use crate::store::{GivenModels, JobStore, KnownDevice, SegmentCopier};
+use crate::store::{GivenModels, JobStore, KnownTimes, SegmentCopier};
 
 /// The models of a session.
 #[derive(Default)]
@@ -38,7 +38,7 @@ impl Session {
         &mut self,
         problem: &Problem,
         width: usize,
-    ) -> Result<Vec<Vec<KnownDevice>>, Error> {
+    ) -> Result<Vec<Vec<KnownTimes>>, Error> {
         if let Some(given) = &self.models.given {
             return given.find_devices(problem.element(), width);
         }

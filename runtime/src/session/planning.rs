@@ -1,22 +1,21 @@
 //! Plans: made for a problem, or taken from a file.
 
+use isochron_devices::with_element;
 use std::sync::Arc;
 use std::time::Instant;
 
-use isochron_devices::{ElementType, MeasureTally, Scalar};
+use isochron_devices::{MeasureTally, Scalar};
 use isochron_hierarchy::balance::BalanceConfig;
-use num_complex::{Complex32, Complex64};
 
 use super::Session;
 use crate::comm::{CollectiveCall, agree};
 use crate::error::Error;
-use crate::plan::measuring::{Decided, NodeMeasurer, PlanMeasurer, PlanningTask};
+use crate::plan::measuring::{self, Decided, PlanningTask, Ranks};
 use crate::plan::{
     Making, Plan, PlannedDevice, PlannedNode, PredictedDevice, PredictedNode, Prediction, Problem,
     find_difference,
 };
 use crate::plan::{check_epsilon, host_memory};
-use crate::product::RunRecord;
 
 /// The places of matrices that the program holds already.
 pub(crate) struct PlacedMatrices<'p> {
@@ -58,12 +57,7 @@ impl Session {
         check_epsilon(config.epsilon)?;
         let start = Instant::now();
         let Decided { decision, slices, measured, links, look, falls, known, .. } =
-            match problem.element() {
-                ElementType::F32 => self.decide::<f32>(problem, *config),
-                ElementType::F64 => self.decide::<f64>(problem, *config),
-                ElementType::C32 => self.decide::<Complex32>(problem, *config),
-                ElementType::C64 => self.decide::<Complex64>(problem, *config),
-            }?;
+            with_element!(problem.element(), T => self.decide::<T>(problem, *config))?;
         if falls {
             self.note_falling_times(config);
         }
@@ -155,34 +149,6 @@ impl Session {
         self.fit_to_memory(plan, &|_| 0)
     }
 
-    /// Takes over the plan of a record that can be repeated here: it is for these ranks and devices, and has the memory. A leaner
-    /// plan would lead to other decisions. [`prepare`](Self::prepare) takes the record itself; this call is for programs that show
-    /// the plan first.
-    ///
-    /// # Errors
-    /// On every rank: [`Error::Record`] with the difference when the record is of other ranks, hosts, nodes or devices, and
-    /// [`Error::Memory`] when the matrices do not fit.
-    ///
-    /// # Collective
-    /// All ranks, with the same record.
-    pub fn adopt_record(&mut self, record: &RunRecord) -> Result<Plan, Error> {
-        let comm = Arc::clone(&self.comm);
-        let _call = CollectiveCall::new(comm.as_ref(), "adopting a record")
-            .with_long("record", "a record", record)
-            .enter()?;
-        self.fit_record(record)?;
-        self.predict(record.plan().clone())
-    }
-
-    /// Checks that a record can be repeated here.
-    pub(crate) fn fit_record(&mut self, record: &RunRecord) -> Result<(), Error> {
-        self.check_given(record.plan()).map_err(|error| match error {
-            Error::Plan(reason) => Error::Record(reason),
-            error => error,
-        })?;
-        self.look_again(record.plan())
-    }
-
     /// Looks at the memory of all hosts again, just before the matrices of a plan are made: other programs may have taken some
     /// since it was planned.
     ///
@@ -259,15 +225,15 @@ impl Session {
             // Without files nothing can fail.
             known?
         };
-        let node = NodeMeasurer::<T>::new(
+        let ranks = Ranks::<T>::new(
             comm,
             &mut self.node.team,
             self.observer.as_deref(),
             measure,
             task,
+            (self.models.links.clone(), self.node.load.message_cost),
         );
-        let links = self.models.links.clone();
-        let mut decided = PlanMeasurer::new(node, self.node.load, links, known).decide()?;
+        let mut decided = measuring::decide(ranks, known)?;
         decided.decision.config = config;
         self.models.links.clone_from(&decided.ladder);
         if let Some(store) = &mut self.models.store {

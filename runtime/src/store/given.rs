@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use isochron_devices::ElementType;
 use isochron_hierarchy::model::Point;
 
-use super::known::{KnownDevice, KnownFrom, split_ranks};
+use super::known::{KnownFrom, KnownTimes, split_ranks};
 use crate::error::Error;
 use crate::input::platform;
 use isochron_devices::internal::SavedModel;
@@ -58,7 +58,7 @@ impl GivenModels {
         &self,
         element: ElementType,
         width: usize,
-    ) -> Result<Vec<Vec<KnownDevice>>, Error> {
+    ) -> Result<Vec<Vec<KnownTimes>>, Error> {
         let devices = self.models.iter().map(|(path, model)| {
             let other = model.element.filter(|&other| other != element);
             if let Some(other) = other {
@@ -72,7 +72,7 @@ impl GivenModels {
                 .points
                 .iter()
                 .map(|point| Point { d: point.d.saturating_mul(area), ..point.scale_time(factor) });
-            Ok(KnownDevice { points: points.collect(), from: KnownFrom::Models })
+            Ok(KnownTimes { points: points.collect(), from: KnownFrom::Models })
         });
         let devices = devices.collect::<Result<Vec<_>, _>>()?;
         Ok(split_ranks(devices, self.counts.iter().copied()))

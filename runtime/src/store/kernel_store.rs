@@ -3,38 +3,18 @@
 //! As in a session, the head rank alone reads and writes, and a rank of each other host adds the segment to a store on that
 //! host's own disk.
 
-use std::collections::BTreeMap;
-
 use isochron_devices::internal::HostConditions;
 use isochron_devices::topology::Topology;
 use isochron_devices::{DeviceClock, DeviceInfo, DeviceKind};
-use isochron_hierarchy::model::Point;
 use isochron_hierarchy::times::Series;
-use serde::{Deserialize, Serialize};
 
 use super::copier::SegmentCopier;
-use super::known::{KnownFrom, keep_by_key, read_store};
+use super::known::{KnownTimes, SoughtTimes, judge_found, read_store};
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::store::{
-    KernelSource, KernelWork, KnownModel, ModelStore, SegmentFile, StoreKey, StoreMode,
-    StorePlaces, name_writer,
+    KernelSource, KernelWork, KnownModel, ModelStore, SegmentFile, StoreMode, StorePlaces,
 };
-
-/// Knowledge of a rank's kernel from earlier jobs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct KnownKernel {
-    /// Its times by size, which ascend; a size with 0 repetitions takes at least its time. Empty if it was never seen.
-    pub points: Vec<Point>,
-    /// Their origin. With [`KnownFrom::StoreAndProbe`] a measurement has to scale them.
-    pub from: KnownFrom,
-}
-
-impl KnownKernel {
-    fn fresh() -> Self {
-        Self { points: Vec::new(), from: KnownFrom::Fresh }
-    }
-}
 
 /// The store of a job in which each rank runs a kernel.
 #[derive(Debug)]
@@ -46,10 +26,6 @@ pub struct KernelStore {
     copier: SegmentCopier,
     /// Unusual findings, one line each.
     notices: Vec<String>,
-    /// The writer of this job's segment; `None` before the first.
-    writer: Option<String>,
-    /// Times that this job has seen.
-    seen: BTreeMap<StoreKey, Vec<Series>>,
 }
 
 impl KernelStore {
@@ -77,14 +53,7 @@ impl KernelStore {
                 comm.gather(&describe_kernel(comm, &topology, work, core))?
             }
         };
-        Ok(Self {
-            store,
-            sources,
-            copier: SegmentCopier::new(comm, mode)?,
-            notices,
-            writer: None,
-            seen: BTreeMap::new(),
-        })
+        Ok(Self { store, sources, copier: SegmentCopier::new(comm, mode)?, notices })
     }
 
     /// Finds the stored times of every rank's kernel.
@@ -96,8 +65,8 @@ impl KernelStore {
     ///
     /// # Collective
     /// All ranks.
-    pub fn find_kernels(&mut self, comm: &dyn Comm) -> Result<Vec<KnownKernel>, Error> {
-        let mut known = vec![KnownKernel::fresh(); comm.size()];
+    pub fn find_kernels(&mut self, comm: &dyn Comm) -> Result<Vec<KnownTimes>, Error> {
+        let mut known = vec![KnownTimes::fresh(); comm.size()];
         if let Some(store) = &self.store {
             let (found, words) = find_known(store, &self.sources);
             known = found;
@@ -118,12 +87,11 @@ impl KernelStore {
             return Ok(());
         }
         let times = comm.gather(&times)?;
-        if self.store.is_none() {
-            return Ok(());
+        if let Some(store) = &mut self.store {
+            let keys = KernelSource::make_keys(&self.sources).into_iter();
+            let places = self.sources.iter().map(|source| source.place.as_str());
+            store.keep(keys.zip(places), times);
         }
-        let keys = KernelSource::make_keys(&self.sources).into_iter();
-        let places = self.sources.iter().map(|source| source.place.as_str());
-        keep_by_key(&mut self.seen, keys.zip(places), times);
         Ok(())
     }
 
@@ -145,10 +113,7 @@ impl KernelStore {
     }
 
     fn write(&mut self, host: &str) -> Option<SegmentFile> {
-        let store = self.store.as_ref()?;
-        let writer = self.writer.get_or_insert_with(|| name_writer(host));
-        let seen = self.seen.clone().into_iter().collect();
-        match store.write(writer, seen) {
+        match self.store.as_mut()?.save(host) {
             Ok(written) => written.map(|(_, segment)| segment),
             Err(error) => {
                 self.note_once(format!("models are not kept: {error}"));
@@ -200,41 +165,21 @@ fn describe_kernel(
 }
 
 /// Finds the stored times of the kernels of all ranks. Returns unusual findings too, one line each.
-fn find_known(store: &ModelStore, ranks: &[KernelSource]) -> (Vec<KnownKernel>, Vec<String>) {
-    let (mut known, mut words, mut doubtful) = (Vec::new(), Vec::new(), Vec::new());
+fn find_known(store: &ModelStore, ranks: &[KernelSource]) -> (Vec<KnownTimes>, Vec<String>) {
     let keys = KernelSource::make_keys(ranks);
-    for (rank, (source, key)) in ranks.iter().zip(&keys).enumerate() {
-        let found = store.find(key);
-        // Bounds alone tell nothing.
-        let found = found.filter(KnownModel::is_measured);
-        let Some(found) = found else {
-            doubtful.push(&source.place);
-            known.push(KnownKernel::fresh());
-            continue;
-        };
-        let name = format!("{} of rank {rank} on {}", source.work.kernel, source.place);
-        if let Some(reason) = found.new_mark() {
-            words.push(format!("older models of {name} are stale: {reason}"));
+    let sought = ranks.iter().zip(&keys).enumerate().map(|(rank, (source, key))| {
+        let mut others = ranks.iter().zip(&keys);
+        let has_twin = others.any(|(other, same)| same == key && other.place != source.place);
+        SoughtTimes {
+            name: format!("{} of rank {rank} on {}", source.work.kernel, source.place),
+            place: &source.place,
+            // Bounds alone tell nothing.
+            found: store.find(key).filter(KnownModel::is_measured),
+            doubt: None,
+            twin: has_twin.then_some("kernel"),
         }
-        let mut namesakes = ranks.iter().zip(&keys);
-        let has_twin = namesakes.any(|(other, same)| same == key && other.place != source.place);
-        let mut doubts = found.list_doubts();
-        if has_twin {
-            doubts.push("another host has an equal kernel and the same name".to_owned());
-        }
-        if !doubts.is_empty() {
-            let doubts = doubts.join(", ");
-            words.push(format!("models of {name} are checked: {doubts}"));
-            doubtful.push(&source.place);
-        }
-        known.push(KnownKernel { points: found.points, from: KnownFrom::Store });
-    }
-    for (kernel, source) in known.iter_mut().zip(ranks) {
-        if kernel.from == KnownFrom::Store && doubtful.contains(&&source.place) {
-            kernel.from = KnownFrom::StoreAndProbe;
-        }
-    }
-    (known, words)
+    });
+    judge_found(sought.collect())
 }
 
 #[cfg(test)]
@@ -243,7 +188,8 @@ mod tests {
 
     use super::*;
     use crate::store::{
-        Identity, KEPT_S, StoreFolder, StoredRun, make_kernel_source, read_clock_s, vary_fields,
+        Identity, KEPT_S, KnownFrom, StoreFolder, StoreKey, StoredRun, make_kernel_source,
+        read_clock_s, vary_fields,
     };
 
     /// Returns the kernels of two ranks of one host.
@@ -289,10 +235,8 @@ mod tests {
             sources: vec![make_kernel_source()],
             copier: SegmentCopier::new(&comm, StoreMode::ReadWrite).unwrap(),
             notices: Vec::new(),
-            writer: None,
-            seen: BTreeMap::new(),
         };
-        assert_eq!(job.find_kernels(&comm).unwrap(), [KnownKernel::fresh()]);
+        assert_eq!(job.find_kernels(&comm).unwrap(), [KnownTimes::fresh()]);
         for units in [100, 101] {
             let sample = make_sample(units, units as f64 / 200.0);
             job.keep_times(&comm, Some(sample)).unwrap();

@@ -30,7 +30,6 @@ use crate::error::Error;
 use crate::store::{
     DeviceIdentity, Identity, KeySource, KeyedWork, KnownModel, LinkTimes, ModelStore,
     NoStorePlace, SegmentFile, StoreKey, StoreMode, StorePlaces, add_series, make_link_key,
-    name_writer,
 };
 use isochron_devices::internal::{DeviceSpec, RankHost};
 
@@ -54,10 +53,6 @@ pub(crate) struct JobStore {
     mpi: String,
     /// The devices of every rank.
     sources: Vec<Vec<KeySource>>,
-    /// The writer of this job's segment; `None` before the first.
-    writer: Option<String>,
-    /// Times that this job has seen.
-    seen: BTreeMap<StoreKey, Vec<Series>>,
 }
 
 /// Describes a device for keys.
@@ -140,20 +135,13 @@ impl JobStore {
         devices: &[DeviceInfo],
     ) -> Result<Option<Self>, Error> {
         let sources = comm.gather(&describe_sources(comm, host, devices))?;
-        Ok(store.map(|store| Self {
-            store,
-            mpi: comm.implementation().to_owned(),
-            sources,
-            writer: None,
-            seen: BTreeMap::new(),
-        }))
+        Ok(store.map(|store| Self { store, mpi: comm.implementation().to_owned(), sources }))
     }
 
     /// Keeps the times of libraries that this job has measured.
     pub fn with_libraries(mut self, measured: Vec<(StoreKey, Series)>) -> Self {
-        for (key, series) in measured {
-            add_series(self.seen.entry(key).or_default(), series);
-        }
+        let (keys, series): (Vec<_>, Vec<_>) = measured.into_iter().unzip();
+        self.store.keep(keys.into_iter().map(|key| (key, "")), series.into_iter().map(Some));
         self
     }
 
@@ -186,45 +174,27 @@ impl JobStore {
         &self,
         problem: &Problem,
         kernel_width: usize,
-    ) -> (Vec<Vec<KnownDevice>>, Vec<String>) {
-        let mut words = Vec::new();
-        let mut doubtful = Vec::new();
-        let mut devices = Vec::new();
+    ) -> (Vec<Vec<KnownTimes>>, Vec<String>) {
         // A short k is one panel.
         let width = problem.learning_panel().min(problem.k().max(1));
         let keys = self.make_keys(key_work(problem, width));
-        for (source, key) in self.sources.iter().flatten().zip(&keys) {
-            let name = format!("{} of {}", source.device.name, source.place);
-            let Some((width, known)) = self.find_nearest(key) else {
-                doubtful.push(&source.place);
-                devices.push(KnownDevice::fresh());
-                continue;
-            };
-            if let Some(reason) = known.new_mark() {
-                words.push(format!("older models of {name} are stale: {reason}"));
+        let sought = self.sources.iter().flatten().zip(&keys).map(|(source, key)| {
+            let near = self.find_nearest(key);
+            let mut doubts = near.iter().filter_map(|(width, _)| doubt_width(key, *width));
+            SoughtTimes {
+                name: format!("{} of {}", source.device.name, source.place),
+                place: &source.place,
+                doubt: doubts.next(),
+                twin: self.has_twin(source, key, &keys).then_some("device"),
+                found: near.map(|(width, mut known)| {
+                    let factor = kernel_width as f64 / width as f64;
+                    known.points =
+                        known.points.into_iter().map(|point| point.scale_time(factor)).collect();
+                    known
+                }),
             }
-            let mut doubts = known.list_doubts();
-            doubts.extend(doubt_width(key, width));
-            if self.has_twin(source, key, &keys) {
-                doubts.push("another host has an equal device and the same name".to_owned());
-            }
-            if !doubts.is_empty() {
-                let doubts = doubts.join(", ");
-                words.push(format!("models of {name} are checked: {doubts}"));
-                doubtful.push(&source.place);
-            }
-            let factor = kernel_width as f64 / width as f64;
-            let points = known.points.into_iter();
-            devices.push(KnownDevice {
-                points: points.map(|point| point.scale_time(factor)).collect(),
-                from: KnownFrom::Store,
-            });
-        }
-        for (device, source) in devices.iter_mut().zip(self.sources.iter().flatten()) {
-            if device.from == KnownFrom::Store && doubtful.contains(&&source.place) {
-                device.from = KnownFrom::StoreAndProbe;
-            }
-        }
+        });
+        let (devices, words) = judge_found(sought.collect());
         let counts = self.sources.iter().map(Vec::len);
         (split_ranks(devices, counts), words)
     }
@@ -311,12 +281,11 @@ impl JobStore {
         else {
             return;
         };
-        let exchange = self.seen.entry(self.make_link_key(LinkTimes::Exchange));
-        let exchange = exchange.or_default();
-        exchange.clear();
+        let mut exchange = Vec::new();
         for (bytes, seconds) in times {
-            add_series(exchange, time_message(bytes, seconds));
+            add_series(&mut exchange, time_message(bytes, seconds));
         }
+        self.store.keep_only(self.make_link_key(LinkTimes::Exchange), exchange);
         let classes: BTreeMap<String, f64> = self
             .list_ranks()
             .zip(ladder.core_s())
@@ -326,7 +295,7 @@ impl JobStore {
             let key = self.make_link_key(LinkTimes::CpuOf(&class));
             // A store has no time of 0.
             let seconds = (core_s * longest as f64).max(LEAST_CPU_S);
-            self.seen.insert(key, vec![time_message(longest, seconds)]);
+            self.store.keep_only(key, vec![time_message(longest, seconds)]);
         }
     }
 
@@ -380,18 +349,66 @@ impl JobStore {
         let keys = self.make_keys(work);
         let places = self.sources.iter().flatten();
         let places = places.map(|source| source.place.as_str());
-        keep_by_key(&mut self.seen, keys.into_iter().zip(places), devices);
+        self.store.keep(keys.into_iter().zip(places), devices);
     }
 
-    /// Writes the times that this job has seen so far. Its next segment replaces this one: a job counts as one run.
+    /// Writes the times that this job has seen so far, as [`ModelStore::save`] does.
     ///
     /// # Errors
-    /// As [`ModelStore::write`].
+    /// As [`ModelStore::save`].
     pub fn save(&mut self, host: &str) -> Result<Option<(PathBuf, SegmentFile)>, Error> {
-        let writer = self.writer.get_or_insert_with(|| name_writer(host));
-        let seen = self.seen.clone();
-        self.store.write(writer, seen.into_iter().collect())
+        self.store.save(host)
     }
+}
+
+/// Stored times of a device or kernel, before they are judged.
+pub(super) struct SoughtTimes<'s> {
+    pub name: String,
+    /// The name of its host.
+    pub place: &'s str,
+    /// The stored times; `None` if it was never seen.
+    pub found: Option<KnownModel>,
+    /// A reason of its own to check them.
+    pub doubt: Option<String>,
+    /// What it is, if another host has one with the same key.
+    pub twin: Option<&'static str>,
+}
+
+/// Tells which stored times hold as they are. Returns unusual findings too, one line each.
+///
+/// Devices and kernels of a host are measured together: if one of them has to be, all are. Those of several hosts that no fact
+/// of their keys tells apart are checked, because the times may be those of the other one.
+pub(super) fn judge_found(sought: Vec<SoughtTimes<'_>>) -> (Vec<KnownTimes>, Vec<String>) {
+    let (mut words, mut doubtful) = (Vec::new(), Vec::new());
+    for SoughtTimes { name, place, found, doubt, twin } in &sought {
+        let Some(found) = found else {
+            doubtful.push(*place);
+            continue;
+        };
+        if let Some(reason) = found.new_mark() {
+            words.push(format!("older models of {name} are stale: {reason}"));
+        }
+        let mut doubts = found.list_doubts();
+        doubts.extend(doubt.clone());
+        doubts
+            .extend(twin.map(|kind| format!("another host has an equal {kind} and the same name")));
+        if !doubts.is_empty() {
+            words.push(format!("models of {name} are checked: {}", doubts.join(", ")));
+            doubtful.push(*place);
+        }
+    }
+    let known = sought.into_iter().map(|SoughtTimes { place, found, .. }| match found {
+        None => KnownTimes::fresh(),
+        Some(found) => KnownTimes {
+            points: found.points,
+            from: if doubtful.contains(&place) {
+                KnownFrom::StoreAndProbe
+            } else {
+                KnownFrom::Store
+            },
+        },
+    });
+    (known.collect(), words)
 }
 
 /// Explains why no times of steps are kept of devices with these names, one line for each reason. The first device stands
@@ -448,28 +465,29 @@ pub enum KnownFrom {
     Fresh,
 }
 
-/// Knowledge of a device before a run.
+/// Knowledge of a device or kernel before a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct KnownDevice {
-    /// Its times, one unit of which is one element of C; empty if it was never seen.
+pub struct KnownTimes {
+    /// Its times by size, which ascend; a size with 0 repetitions takes at least its time. A unit of a device is an element of
+    /// C. Empty if it was never seen.
     pub points: Vec<Point>,
-    /// Their origin.
+    /// Their origin. With [`KnownFrom::StoreAndProbe`] a measurement has to scale them.
     pub from: KnownFrom,
 }
 
-impl KnownDevice {
-    /// Makes a device of which nothing is known.
-    pub fn fresh() -> Self {
+impl KnownTimes {
+    /// Nothing is known.
+    pub(crate) fn fresh() -> Self {
         Self { points: Vec::new(), from: KnownFrom::Fresh }
     }
 
     /// Returns `true` if its times hold without a measurement.
-    pub fn is_certain(&self) -> bool {
+    pub(crate) fn is_certain(&self) -> bool {
         matches!(self.from, KnownFrom::Models | KnownFrom::Store)
     }
 
     /// Adds this knowledge to a part of a run that learns.
-    pub fn add_to(&self, part: &mut AdaptivePart) {
+    pub(crate) fn add_to(&self, part: &mut AdaptivePart) {
         part.prior.clone_from(&self.points);
         part.needs_probe = self.from == KnownFrom::StoreAndProbe;
     }
@@ -499,9 +517,9 @@ pub(crate) fn recall_links(comm: &dyn Comm, store: Option<&JobStore>) -> Result<
 
 /// Splits the devices of all ranks by these counts, one for each rank.
 pub(crate) fn split_ranks(
-    devices: Vec<KnownDevice>,
+    devices: Vec<KnownTimes>,
     counts: impl Iterator<Item = usize>,
-) -> Vec<Vec<KnownDevice>> {
+) -> Vec<Vec<KnownTimes>> {
     let mut devices = devices.into_iter();
     counts.map(|count| devices.by_ref().take(count).collect()).collect()
 }
@@ -521,26 +539,6 @@ fn hash_points(spec: &DeviceSpec) -> Option<u32> {
 /// Makes the series of a message.
 fn time_message(bytes: usize, seconds: f64) -> Series {
     Series::measured(bytes as u64, vec![seconds])
-}
-
-/// Adds repetitions to those of the same keys, which come with the name of their host. If several hosts have one key, those of
-/// the first one are kept: times of unlike hosts together would be a model of neither.
-pub(crate) fn keep_by_key<'s>(
-    seen: &mut BTreeMap<StoreKey, Vec<Series>>,
-    sources: impl Iterator<Item = (StoreKey, &'s str)>,
-    samples: impl IntoIterator<Item = impl IntoIterator<Item = Series>>,
-) {
-    let mut holders = BTreeMap::new();
-    for ((key, place), samples) in sources.zip(samples) {
-        let holder = *holders.entry(key.clone()).or_insert(place);
-        if holder != place {
-            continue;
-        }
-        let known = seen.entry(key).or_default();
-        for sample in samples {
-            add_series(known, sample);
-        }
-    }
 }
 
 /// Returns the reason why stored times of updates of this width need a check before they are used for this key.

@@ -29,6 +29,7 @@ mod models;
 mod places;
 pub(crate) mod segment;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -43,8 +44,8 @@ pub use key::{
     LibraryIdentity, LibrarySource, LinkIdentity, StoreKey,
 };
 pub(crate) use key::{LinkTimes, make_link_key};
-pub use known::KnownFrom;
-pub(crate) use known::{JobStore, KnownDevice};
+pub(crate) use known::JobStore;
+pub use known::{KnownFrom, KnownTimes};
 #[cfg(test)]
 pub(crate) use models::KEPT_S;
 pub use models::{KnownModel, StoredModels};
@@ -68,6 +69,10 @@ pub(crate) struct ModelStore {
     /// The moment of reading, in seconds since 1970.
     now_s: u64,
     words: Vec<String>,
+    /// The writer of this job's segment; `None` before the first.
+    writer: Option<String>,
+    /// Times that this job has seen.
+    seen: BTreeMap<StoreKey, Vec<Series>>,
 }
 
 impl ModelStore {
@@ -91,6 +96,8 @@ impl ModelStore {
             may_write,
             now_s: read_clock_s(),
             words,
+            writer: None,
+            seen: BTreeMap::new(),
         })
     }
 
@@ -114,29 +121,51 @@ impl ModelStore {
         self.may_write
     }
 
-    /// Writes the times of this job's devices as the segment of this writer, in place of an earlier one. Returns the path of
-    /// the segment and its content; `None` if there is nothing to write, or the store is only read.
+    /// Keeps repetitions of this job, which come with their keys and the names of their hosts. If several hosts have one key,
+    /// those of the first one are kept: times of unlike hosts together would be a model of neither.
+    pub fn keep<'s>(
+        &mut self,
+        sources: impl Iterator<Item = (StoreKey, &'s str)>,
+        samples: impl IntoIterator<Item = impl IntoIterator<Item = Series>>,
+    ) {
+        let mut holders = BTreeMap::new();
+        for ((key, place), samples) in sources.zip(samples) {
+            let holder = *holders.entry(key.clone()).or_insert(place);
+            if holder != place {
+                continue;
+            }
+            let known = self.seen.entry(key).or_default();
+            for sample in samples {
+                add_series(known, sample);
+            }
+        }
+    }
+
+    /// Keeps these times of a key, and no others that this job has seen.
+    pub fn keep_only(&mut self, key: StoreKey, times: Vec<Series>) {
+        self.seen.insert(key, times);
+    }
+
+    /// Writes the times that this job has seen so far. Its next segment replaces this one: a job counts as one run. Returns
+    /// the path of the segment and its content; `None` if there is nothing to write, or the store is only read.
     ///
     /// # Errors
     /// The errors of [`StoreFolder::write`].
-    pub fn write(
-        &self,
-        writer: &str,
-        devices: Vec<(StoreKey, Vec<Series>)>,
-    ) -> Result<Option<(PathBuf, SegmentFile)>, Error> {
-        let runs = devices.into_iter().filter(|(_, samples)| !samples.is_empty());
-        let runs: Vec<StoredRun> = runs
-            .map(|(key, samples)| StoredRun {
-                writer: writer.to_owned(),
-                run: self.models.number_next(&key.identity),
-                at_s: read_clock_s(),
-                key,
-                samples,
-            })
-            .collect();
-        if !self.may_write || runs.is_empty() {
+    pub fn save(&mut self, host: &str) -> Result<Option<(PathBuf, SegmentFile)>, Error> {
+        let seen = self.seen.iter().filter(|(_, samples)| !samples.is_empty());
+        if !self.may_write || seen.clone().next().is_none() {
             return Ok(None);
         }
+        let writer = self.writer.get_or_insert_with(|| name_writer(host));
+        let runs: Vec<StoredRun> = seen
+            .map(|(key, samples)| StoredRun {
+                writer: writer.clone(),
+                run: self.models.number_next(&key.identity),
+                at_s: read_clock_s(),
+                key: key.clone(),
+                samples: samples.clone(),
+            })
+            .collect();
         let segment = self.user.make_segment(writer, &runs)?;
         let path = self.user.write_segment(&segment)?;
         Ok(Some((path, segment)))
@@ -158,6 +187,10 @@ mod tests {
         vec![Series { units, seconds: vec![t_s], at_least: false }]
     }
 
+    fn keep(store: &mut ModelStore, units: u64) {
+        store.keep([(key(), "host")].into_iter(), [sample(units, 0.5)]);
+    }
+
     fn places(folder: &tempfile::TempDir) -> Option<StorePlaces> {
         Some(StorePlaces {
             user: folder.path().join("user"),
@@ -169,18 +202,18 @@ mod tests {
     fn what_one_job_writes_the_next_one_finds() {
         let folder = tempfile::tempdir().unwrap();
         for run in 1..=3 {
-            let store = ModelStore::open(StoreMode::ReadWrite, places(&folder)).unwrap();
+            let mut store = ModelStore::open(StoreMode::ReadWrite, places(&folder)).unwrap();
             assert_eq!(store.find(&key()).map(|known| known.runs), (run > 1).then_some(run - 1));
-            let written =
-                store.write(&name_writer("host"), vec![(key(), sample(100, 0.5))]).unwrap();
-            let (path, _) = written.unwrap();
+            assert_eq!(store.save("host").unwrap(), None);
+            keep(&mut store, 100);
+            let (path, _) = store.save("host").unwrap().unwrap();
             assert!(path.starts_with(folder.path().join("user/v4")));
         }
-        let store = ModelStore::open(StoreMode::Read, places(&folder)).unwrap();
+        let mut store = ModelStore::open(StoreMode::Read, places(&folder)).unwrap();
         let numbers: Vec<u64> = store.models().runs().map(|run| run.run).collect();
         assert_eq!(numbers, [1, 2, 3]);
-        assert_eq!(store.write("host", vec![(key(), sample(100, 0.5))]).unwrap(), None);
-        assert_eq!(store.write("host", vec![(key(), vec![])]).unwrap(), None);
+        keep(&mut store, 100);
+        assert_eq!(store.save("host").unwrap(), None);
         assert!(ModelStore::open(StoreMode::None, places(&folder)).is_none());
         assert!(ModelStore::open(StoreMode::Read, None).is_none());
     }
@@ -188,18 +221,17 @@ mod tests {
     #[test]
     fn what_a_job_writes_later_replaces_what_it_wrote_before() {
         let folder = tempfile::tempdir().unwrap();
-        let store = ModelStore::open(StoreMode::ReadWrite, places(&folder)).unwrap();
-        let mut seen = Vec::new();
-        for units in [100, 200, 300] {
-            seen.extend(sample(units, 0.5));
-            let written = store.write("job", vec![(key(), seen.clone())]);
+        let mut store = ModelStore::open(StoreMode::ReadWrite, places(&folder)).unwrap();
+        for (count, units) in [(1, 100), (2, 200), (3, 300)] {
+            keep(&mut store, units);
+            let written = store.save("host");
             let runs: Vec<usize> = ModelStore::open(StoreMode::Read, places(&folder))
                 .unwrap()
                 .models()
                 .runs()
                 .map(|run| run.samples.len())
                 .collect();
-            assert!(written.unwrap().is_some() && runs == [seen.len()]);
+            assert!(written.unwrap().is_some() && runs == [count]);
         }
     }
 
@@ -207,8 +239,9 @@ mod tests {
     fn a_site_is_read_and_never_written() {
         let folder = tempfile::tempdir().unwrap();
         let site = StorePlaces { user: folder.path().join("site"), sites: Vec::new() };
-        let store = ModelStore::open(StoreMode::ReadWrite, Some(site)).unwrap();
-        store.write("host", vec![(key(), sample(100, 0.5))]).unwrap();
+        let mut store = ModelStore::open(StoreMode::ReadWrite, Some(site)).unwrap();
+        keep(&mut store, 100);
+        store.save("host").unwrap();
         let broken = folder.path().join("site/v4/x.segment");
         std::fs::write(&broken, "x").unwrap();
         let store = ModelStore::open(StoreMode::ReadWrite, places(&folder)).unwrap();

@@ -14,16 +14,13 @@ use isochron_hierarchy::times::LogTime;
 
 use super::key::{Conditions, DeviceIdentity, Identity, LibrarySource, StoreKey};
 use super::segment::StoredRun;
-use rates::{
-    CONTRADICTING, OTHER_CONDITIONS, RatedRun, SAME, combine, drop_outdated, list_times, overlay,
-    thin,
-};
+use rates::{CONTRADICTING, OTHER_CONDITIONS, SAME, combine, drop_outdated, overlay, thin};
 
 /// The runs of all segments of a store.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct StoredModels {
     /// The runs by identity, in the order in which they were made.
-    runs: BTreeMap<Identity, Vec<RatedRun>>,
+    runs: BTreeMap<Identity, Vec<StoredRun>>,
 }
 
 /// The stored model of a device.
@@ -84,23 +81,19 @@ impl StoredModels {
                 Entry::Occupied(_) => {}
             }
         }
-        let mut merged: BTreeMap<Identity, Vec<RatedRun>> = BTreeMap::new();
+        let mut merged: BTreeMap<Identity, Vec<StoredRun>> = BTreeMap::new();
         for run in known.into_values() {
-            let runs = merged.entry(run.key.identity.clone());
-            let times = list_times(&run);
-            runs.or_default().push(RatedRun { run, times });
+            merged.entry(run.key.identity.clone()).or_default().push(run);
         }
         for runs in merged.values_mut() {
-            runs.sort_by(|RatedRun { run: a, .. }, RatedRun { run: b, .. }| {
-                (a.run, a.at_s, &a.writer).cmp(&(b.run, b.at_s, &b.writer))
-            });
+            runs.sort_by(|a, b| (a.run, a.at_s, &a.writer).cmp(&(b.run, b.at_s, &b.writer)));
         }
         Self { runs: merged }
     }
 
     /// Returns every run.
     pub fn runs(&self) -> impl Iterator<Item = &StoredRun> {
-        self.runs.values().flatten().map(|rated| &rated.run)
+        self.runs.values().flatten()
     }
 
     /// Returns the widths of updates of which times are known, for work that is otherwise the same.
@@ -122,7 +115,7 @@ impl StoredModels {
     pub fn find_library<'s>(&self, source: &'s LibrarySource) -> Option<&'s str> {
         let keys = source.list_keys();
         let of_all = keys.iter().map(|key| {
-            let runs = self.runs.get(&key.identity)?.iter().map(|rated| &rated.run);
+            let runs = self.runs.get(&key.identity)?.iter();
             let version = &key.conditions.isochron;
             Some(runs.filter(move |run| run.key.conditions.isochron == *version))
         });
@@ -157,7 +150,7 @@ impl StoredModels {
             let same = LibrarySource { libraries: known.libraries.clone(), ..source.clone() };
             let is_other = same.make_key(&known.library).identity == *identity
                 && known.libraries != source.libraries;
-            let at_s = runs.iter().map(|rated| rated.run.at_s).max()?;
+            let at_s = runs.iter().map(|run| run.at_s).max()?;
             is_other.then_some((at_s, &known.libraries[..]))
         });
         sets.max_by_key(|(at_s, _)| *at_s).map(|(_, set)| set)
@@ -166,7 +159,7 @@ impl StoredModels {
     /// Returns the number of the next run of a device.
     pub fn number_next(&self, identity: &Identity) -> u64 {
         let last = self.runs.get(identity).and_then(|runs| runs.last());
-        last.map_or(1, |last| last.run.run.saturating_add(1))
+        last.map_or(1, |last| last.run.saturating_add(1))
     }
 
     /// Finds the model of a device at the moment `now_s`, in seconds since 1970.
@@ -192,7 +185,7 @@ impl StoredModels {
         if !changed.is_empty() {
             times.iter_mut().for_each(|time| time.variance += OTHER_CONDITIONS.powi(2));
         }
-        let latest_s = counting.iter().map(|rated| rated.run.at_s).max();
+        let latest_s = counting.iter().map(|run| run.at_s).max();
         let told = if is_rugged { times } else { thin(&times) };
         Some(KnownModel {
             age_s: now_s.saturating_sub(latest_s.unwrap_or(0)),
@@ -205,10 +198,10 @@ impl StoredModels {
 }
 
 /// Groups runs by their conditions; a group comes after another if its last run does.
-fn group_by_conditions(runs: &[RatedRun]) -> Vec<(&Conditions, Vec<&RatedRun>)> {
-    let mut groups: Vec<(&Conditions, Vec<&RatedRun>)> = Vec::new();
+fn group_by_conditions(runs: &[StoredRun]) -> Vec<(&Conditions, Vec<&StoredRun>)> {
+    let mut groups: Vec<(&Conditions, Vec<&StoredRun>)> = Vec::new();
     for run in runs {
-        let conditions = &run.run.key.conditions;
+        let conditions = &run.key.conditions;
         let known = groups.iter().position(|(other, _)| *other == conditions);
         let mut group = match known {
             Some(index) => groups.remove(index),

@@ -51,7 +51,7 @@ impl<T: Scalar> Exact<T> {
         seed: u64,
     ) -> Result<Self, Error> {
         let _call = CollectiveCall::new(comm, "beginning an exact check")
-            .with_scalars(scalars)
+            .with_settings(scalars.describe())
             .with("C", &(c.spread().rows(), c.spread().cols()))
             .with("seed", &seed)
             .enter()?;

@@ -61,7 +61,7 @@ fn enter_factors<'c, T: Scalar>(
 ) -> Result<EnteredCall<'c>, Error> {
     let call = CollectiveCall::new(comm, name)
         .with("seed", &seed)
-        .with_scalars(scalars)
+        .with_settings(scalars.describe())
         .with("A", &(a.rows(), a.cols()))
         .with("B", &(b.rows(), b.cols()))
         .enter()?;

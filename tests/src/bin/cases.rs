@@ -150,7 +150,7 @@ fn run_all(comm: &Arc<dyn Comm>, arguments: &CaseArguments) {
     groups.run_shared("bad times", bad_times::bad_times);
     groups.run_shared("kept decisions", golden::kept_decisions);
     groups.run_shared("sessions that learn", |comm| {
-        learning_sessions::sessions_that_learn(comm, coverage, folder)
+        learning_sessions::sessions_that_learn(comm, folder)
     });
     groups.run_shared("relays", travel::relays);
     groups.run_shared("steps ahead", |comm| travel::steps_ahead(comm, coverage));

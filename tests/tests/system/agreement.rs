@@ -75,8 +75,8 @@ fn differ_in(option: &str) -> [String; 2] {
         }
         "--a" => return ["a.npy", "x.npy"].map(|a| format!("--a {a} --b b.npy")),
         "--b" => return ["b.npy", "x.npy"].map(|b| format!("--a a.npy --b {b}")),
-        "--c" | "--out" | "--trace" | "--save-plan" | "--load-plan" | "--record" | "--replay"
-        | "--platform" | "--report" | "--models" => "x.npy",
+        "--c" | "--out" | "--trace" | "--save-plan" | "--load-plan" | "--platform" | "--report"
+        | "--models" => "x.npy",
         "--plan" | "--json" | "--quiet" => "",
         "--alpha" | "--beta" | "--block" | "--panel" | "--epsilon" | "--max-iterations"
         | "--seed" | "--min-reps" | "--max-reps" | "--precision" | "--max-seconds"

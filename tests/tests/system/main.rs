@@ -27,6 +27,7 @@ mod gpu_campaign;
 mod gpu_ranks;
 mod interop;
 mod killed_rank;
+mod learnt;
 #[cfg(target_os = "linux")]
 mod limits;
 #[cfg(target_os = "linux")]
@@ -43,7 +44,6 @@ mod own_loops;
 mod plans;
 mod python;
 mod ranks;
-mod records;
 mod silence;
 #[cfg(target_os = "linux")]
 mod slurm;

@@ -222,15 +222,12 @@ fn hosts_with_different_small_files_use_those_of_the_first() {
         }
     }
     let [mpi, other] = libraries();
-    let learning = "--platform p.toml --block 32 --record record.json --save-plan plan.json";
+    let learning = "--platform p.toml --block 32 --save-plan plan.json";
     multiply_apart(&mpi, 2, &folder, learning);
-    for name in ["record.json", "plan.json"] {
-        folder.write(&format!("r1/{name}"), "{}");
-    }
+    folder.write("r1/plan.json", "{}");
     for (mpi, how) in [
         (&mpi, "--platform p.toml --models models"),
         (&other, "--platform p.toml --load-plan plan.json"),
-        (&mpi, "--platform p.toml --replay record.json"),
     ] {
         multiply_apart(mpi, 2, &folder, &format!("{how} --out D.npy"));
         WholeMatrix::read(&folder.path("r0/D.npy"), M, N).assert_product(&matrices, how);

@@ -5,7 +5,7 @@ mod resample;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use isochron_hierarchy::printable::show_path;
+use isochron_base::printable::show_path;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -29,7 +29,7 @@ const CONFIDENCE: f64 = 0.95;
 /// A campaign compared with a baseline of one or more campaigns.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-pub struct Comparison {
+pub struct CampaignComparison {
     /// Version of the format.
     #[cfg_attr(feature = "schemars", schemars(extend("const" = 1)))]
     pub schema: u32,
@@ -78,7 +78,7 @@ pub struct ComparedPoint {
     /// Probability of a ratio as far from 1 without a difference, corrected for all points by Holm.
     pub p_value: Option<f64>,
     /// The verdict.
-    pub verdict: Verdict,
+    pub verdict: PointVerdict,
     /// Rounds that both sides need besides for another verdict than inconclusive, if the ratio stays.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub more_rounds: Option<u64>,
@@ -91,7 +91,7 @@ pub struct ComparedPoint {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum PointVerdict {
     /// The value is better, by more than 2 %.
     Faster,
     /// The value is worse, by more than 2 %.
@@ -177,7 +177,7 @@ impl Side {
     }
 }
 
-impl Comparison {
+impl CampaignComparison {
     /// Compares a campaign with a baseline.
     ///
     /// # Errors
@@ -208,7 +208,7 @@ impl Comparison {
                 };
                 let failed = Failed::find(&new.campaign, &new.history, cell);
                 if let Some(failed) = failed.filter(|_| values.compared.is_empty()) {
-                    point.verdict = Verdict::Failed;
+                    point.verdict = PointVerdict::Failed;
                     point.reason = Some(failed.reason);
                 }
                 points.push((point, values, contender.better));
@@ -295,7 +295,7 @@ fn judge_all(points: Vec<(ComparedPoint, RoundValues, Better)>) -> Vec<ComparedP
             [point.baseline, point.compared] = values.medians();
             let tested = ratio.and_then(|ratio| Some((ratio, corrected.next()?)));
             let Some((ratio, p_value)) = tested else {
-                if point.verdict == Verdict::Inconclusive {
+                if point.verdict == PointVerdict::Inconclusive {
                     point.more_rounds = values.lacking();
                 }
                 return point;
@@ -307,13 +307,13 @@ fn judge_all(points: Vec<(ComparedPoint, RoundValues, Better)>) -> Vec<ComparedP
             point.p_value = Some(p_value);
             let is_better = (ratio.log_ratio < 0.0) == (better == Better::Less);
             point.verdict = if p_value <= 1.0 - CONFIDENCE && ratio.log_ratio.abs() > band {
-                if is_better { Verdict::Faster } else { Verdict::Slower }
+                if is_better { PointVerdict::Faster } else { PointVerdict::Slower }
             } else if ratio.log_ratio.abs() + half <= band {
-                Verdict::Same
+                PointVerdict::Same
             } else {
-                Verdict::Inconclusive
+                PointVerdict::Inconclusive
             };
-            if point.verdict == Verdict::Inconclusive {
+            if point.verdict == PointVerdict::Inconclusive {
                 point.more_rounds =
                     Some(ratio.count_more_rounds(band, half, tests, values.compared.len()));
             }

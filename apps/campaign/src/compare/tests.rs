@@ -43,7 +43,7 @@ fn judge_simulated(points: usize, change: f64, rng: &mut Rng) -> Vec<ComparedPoi
     judge_all(pairs.collect())
 }
 
-fn count(points: &[ComparedPoint], verdict: Verdict) -> usize {
+fn count(points: &[ComparedPoint], verdict: PointVerdict) -> usize {
     points.iter().filter(|point| point.verdict == verdict).count()
 }
 
@@ -54,7 +54,7 @@ fn campaigns_of_the_same_are_seldom_told_apart() {
         let judged: Vec<_> =
             (0..CAMPAIGNS).map(|_| judge_simulated(points, 1.0, &mut rng)).collect();
         let wrong = |points: &Vec<ComparedPoint>| {
-            count(points, Verdict::Faster) + count(points, Verdict::Slower) > 0
+            count(points, PointVerdict::Faster) + count(points, PointVerdict::Slower) > 0
         };
         let wrong = judged.iter().filter(|points| wrong(points)).count();
         assert!(wrong <= CAMPAIGNS / 20, "{points} points: {wrong}");
@@ -66,12 +66,12 @@ fn a_difference_of_5_percent_is_found_where_there_is_a_verdict() {
     let mut rng = Rng::with_seed(2);
     let judged: Vec<_> = (0..CAMPAIGNS).flat_map(|_| judge_simulated(1, 1.05, &mut rng)).collect();
     let [slower, inconclusive] =
-        [Verdict::Slower, Verdict::Inconclusive].map(|verdict| count(&judged, verdict));
+        [PointVerdict::Slower, PointVerdict::Inconclusive].map(|verdict| count(&judged, verdict));
     let conclusive = CAMPAIGNS - inconclusive;
     assert!(10 * slower >= 9 * conclusive, "{slower} of {conclusive}");
     // A tool that never decides would pass as well.
     assert!(2 * conclusive >= CAMPAIGNS, "{conclusive}");
-    for point in judged.iter().filter(|point| point.verdict == Verdict::Inconclusive) {
+    for point in judged.iter().filter(|point| point.verdict == PointVerdict::Inconclusive) {
         assert!(point.more_rounds.is_some_and(|more| more > 0));
     }
 }
@@ -85,16 +85,16 @@ fn quiet_campaigns_have_verdicts() {
     let quiet = |level: f64| -> Vec<f64> {
         (0..8).map(|round| level * (1.0 + 0.001 * f64::from(round % 3))).collect()
     };
-    assert_eq!(compare(quiet(1.0), quiet(1.0), Better::Less).verdict, Verdict::Same);
-    assert_eq!(compare(quiet(1.0), quiet(1.1), Better::Less).verdict, Verdict::Slower);
-    assert_eq!(compare(quiet(1.0), quiet(1.1), Better::More).verdict, Verdict::Faster);
-    assert_eq!(compare(quiet(1.0), quiet(0.9), Better::Less).verdict, Verdict::Faster);
+    assert_eq!(compare(quiet(1.0), quiet(1.0), Better::Less).verdict, PointVerdict::Same);
+    assert_eq!(compare(quiet(1.0), quiet(1.1), Better::Less).verdict, PointVerdict::Slower);
+    assert_eq!(compare(quiet(1.0), quiet(1.1), Better::More).verdict, PointVerdict::Faster);
+    assert_eq!(compare(quiet(1.0), quiet(0.9), Better::Less).verdict, PointVerdict::Faster);
     let few = compare(quiet(1.0), quiet(1.0)[..2].to_vec(), Better::Less);
-    assert_eq!((few.verdict, few.more_rounds), (Verdict::Inconclusive, Some(4)));
+    assert_eq!((few.verdict, few.more_rounds), (PointVerdict::Inconclusive, Some(4)));
     let constant = compare(vec![1.0; 8], vec![1.0; 8], Better::Less);
-    assert_eq!((constant.verdict, constant.ratio), (Verdict::Same, Some(1.0)));
+    assert_eq!((constant.verdict, constant.ratio), (PointVerdict::Same, Some(1.0)));
     let zero = compare(vec![0.0; 8], vec![1.0; 8], Better::Less);
-    assert_eq!((zero.verdict, zero.ratio), (Verdict::Inconclusive, None));
+    assert_eq!((zero.verdict, zero.ratio), (PointVerdict::Inconclusive, None));
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn an_outlier_among_baselines_does_not_poison_the_comparison() {
     };
     let point = judge_all(vec![(ComparedPoint::default(), values, Better::Less)]).remove(0);
     assert!((point.ratio.unwrap() - 1.0).abs() < 0.005, "{point:?}");
-    assert_ne!(point.verdict, Verdict::Faster);
+    assert_ne!(point.verdict, PointVerdict::Faster);
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn equal_programs_of_two_speeds_or_a_coarse_clock_are_seldom_told_apart() {
                     (ComparedPoint::default(), values, Better::Less)
                 });
                 let judged = judge_all(points.collect());
-                count(&judged, Verdict::Faster) + count(&judged, Verdict::Slower) > 0
+                count(&judged, PointVerdict::Faster) + count(&judged, PointVerdict::Slower) > 0
             });
             let wrong = wrong.count();
             assert!(wrong <= 10, "{number}, {rounds} rounds: {wrong} of 200");
@@ -142,10 +142,10 @@ fn equal_programs_of_two_speeds_or_a_coarse_clock_are_seldom_told_apart() {
 #[test]
 fn too_few_rounds_bear_no_verdict() {
     for (rounds, verdict) in [
-        (2, Verdict::Inconclusive),
-        (4, Verdict::Inconclusive),
-        (5, Verdict::Inconclusive),
-        (6, Verdict::Slower),
+        (2, PointVerdict::Inconclusive),
+        (4, PointVerdict::Inconclusive),
+        (5, PointVerdict::Inconclusive),
+        (6, PointVerdict::Slower),
     ] {
         let values = RoundValues { baseline: vec![vec![1.0; rounds]], compared: vec![1.4; rounds] };
         let point = (ComparedPoint::default(), values, Better::Less);
@@ -163,5 +163,5 @@ fn many_points_that_are_clearly_slower_are_told_with_six_rounds() {
         (point, values, Better::Less)
     });
     let judged = judge_all(pairs.collect());
-    assert_eq!(count(&judged, Verdict::Slower), 20);
+    assert_eq!(count(&judged, PointVerdict::Slower), 20);
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use isochron_devices::internal::cpu_quota_cores;
+use isochron_base::cpu_quota_cores;
 use serde_json::{Value, json};
 
 use crate::gpus::Gpus;

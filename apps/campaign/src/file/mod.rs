@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::CampaignError;
 use crate::expression::Expression;
-use crate::point::{Parameter, Parameters, Point, fingerprint};
+use crate::point::{CampaignPoint, Parameter, Parameters, fingerprint};
 use crate::reading::ResultRule;
 use crate::template::Template;
 
@@ -39,13 +39,13 @@ pub struct Campaign {
     /// Seed of the order within each round.
     pub seed: u64,
     /// The points, in the order of the file.
-    pub points: Vec<Point>,
+    pub points: Vec<CampaignPoint>,
     /// The contenders. Ratios have the first one below the line.
     pub contenders: Vec<Contender>,
     /// The number of repetitions.
     pub repeat: Repeat,
     /// The goals.
-    pub goals: Vec<Goal>,
+    pub goals: Vec<CampaignGoal>,
     /// Names of the values that the file computes from results, in its order.
     pub values: Vec<String>,
     /// The file as it was read.
@@ -141,7 +141,7 @@ impl Default for Repeat {
 
 /// A bound of a value, or of the ratio of two.
 #[derive(Debug, Clone)]
-pub struct Goal {
+pub struct CampaignGoal {
     /// Name for readers.
     pub name: Option<String>,
     pub(crate) above: Expression,
@@ -197,7 +197,7 @@ impl Campaign {
     /// Returns the campaign with only the points that need this number of nodes.
     pub(crate) fn restrict(&self, nodes: u32) -> Self {
         let points = self.points.iter().cloned().enumerate();
-        let (numbers, points): (Vec<usize>, Vec<Point>) =
+        let (numbers, points): (Vec<usize>, Vec<CampaignPoint>) =
             points.filter(|(_, point)| point.nodes == Some(nodes)).unzip();
         let mut restricted = self.clone();
         restricted.points = points;

@@ -11,7 +11,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use isochron_hierarchy::printable::show_path;
+use isochron_base::printable::show_path;
 pub use lock::Holder;
 use lock::{FolderLock, find_holder};
 use rustix::fs::OFlags;

@@ -5,7 +5,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use super::lock::{Claim, FolderLock};
 use super::*;
-use crate::report::Report;
+use crate::report::CampaignReport;
 use crate::run::run;
 use crate::status::CampaignStatus;
 
@@ -169,7 +169,7 @@ impl Trial {
             self.run(|_| panic!("it runs")).map(|_| ()),
             read_begun(&self.path(""), &self.campaign()).map(|_| ()),
             CampaignStatus::read(&self.path("")).map(|_| ()),
-            Report::read(&self.path("")).map(|_| ()),
+            CampaignReport::read(&self.path("")).map(|_| ()),
         ] {
             let refused = refused.unwrap_err().to_string();
             assert!(refused.contains(reason), "{reason}: {refused}");
@@ -368,7 +368,7 @@ fn links_and_pipes_of_a_strangers_folder_are_neither_followed_nor_waited_for() {
             let path = trial.path(name);
             let _ = fs::remove_file(&path);
             make(&path, &target);
-            let report = Report::read(&trial.path(""));
+            let report = CampaignReport::read(&trial.path(""));
             if let Ok(report) = report {
                 report.write(&trial.path("")).unwrap();
                 let page = fs::read_to_string(trial.path("report.html")).unwrap();
@@ -422,7 +422,7 @@ fn links_in_the_place_of_a_folder_are_refused_and_not_followed() {
         let refused = [
             trial.run(|_| ()).map(|_| ()),
             CampaignStatus::read(&trial.path("")).map(|_| ()),
-            Report::read(&trial.path("")).map(|_| ()),
+            CampaignReport::read(&trial.path("")).map(|_| ()),
         ];
         for refused in &refused[..if is_new { 1 } else { 3 }] {
             let refused = refused.as_ref().unwrap_err().to_string();
@@ -462,10 +462,11 @@ fn the_copy_of_an_older_file_is_read_and_a_new_one_of_its_kind_refused() {
         });
         fs::write(trial.path(POINTS), lines.collect::<String>()).unwrap();
         assert_eq!(CampaignStatus::read(&folder).unwrap().repetitions, 6);
-        let report = Report::read(&folder).unwrap();
+        let report = CampaignReport::read(&folder).unwrap();
         assert!(report.rows.iter().all(|row| row.value.is_some()));
         let compared =
-            crate::compare::Comparison::read(std::slice::from_ref(&folder), &folder).unwrap();
+            crate::compare::CampaignComparison::read(std::slice::from_ref(&folder), &folder)
+                .unwrap();
         assert_eq!(compared.points.len(), 2);
     }
 }
@@ -479,9 +480,9 @@ fn a_round_of_any_number_is_read_at_once() {
         let far = text.replacen("\"round\":2", &format!("\"round\":{round}"), 1);
         fs::write(trial.path(POINTS), far).unwrap();
         CampaignStatus::read(&trial.path("")).unwrap();
-        let report = Report::read(&trial.path("")).unwrap();
+        let report = CampaignReport::read(&trial.path("")).unwrap();
         report.write(&trial.path("")).unwrap();
-        crate::plan::Plan::new(&trial.campaign(), &trial.path(""), None).unwrap();
+        crate::plan::CampaignPlan::new(&trial.campaign(), &trial.path(""), None).unwrap();
         // The round that is missing is measured.
         trial.run(|_| ()).unwrap();
     }
@@ -497,7 +498,7 @@ fn read_many() {
     let many: Vec<String> = (1..20_001).map(|size| size.to_string()).collect();
     let text = fs::read_to_string(&file).unwrap();
     let text = text.replace("[1, 2]", &format!("[{}]", many.join(",")));
-    let plan = || crate::plan::Plan::new(&trial.campaign(), &folder, None).unwrap();
+    let plan = || crate::plan::CampaignPlan::new(&trial.campaign(), &folder, None).unwrap();
     fs::write(&file, text.replace("echo", "./program-{size}")).unwrap();
     let notes = plan().notes;
     let others = "`./program-1` (and 19999 like it)";
@@ -521,12 +522,12 @@ fn read_many() {
     fs::write(trial.path(POINTS), lines.collect::<String>()).unwrap();
     let status = CampaignStatus::read(&folder).unwrap();
     assert_eq!((status.repetitions, status.failures.len()), (20_000, 10_000));
-    let report = Report::read(&folder).unwrap();
+    let report = CampaignReport::read(&folder).unwrap();
     report.write(&folder).unwrap();
     assert_eq!(report.rows.len(), 20_000);
     trial.run(|_| panic!("its time is used up")).unwrap();
     let folders = [folder.clone()];
-    let compared = crate::compare::Comparison::read(&folders, &folder).unwrap();
+    let compared = crate::compare::CampaignComparison::read(&folders, &folder).unwrap();
     assert_eq!(compared.points.len(), 20_000);
 }
 

@@ -23,7 +23,7 @@ const LINE_BYTES: f64 = 500.0;
 /// What a run of a campaign would do.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-pub struct Plan {
+pub struct CampaignPlan {
     /// Version of the format.
     #[cfg_attr(feature = "schemars", schemars(extend("const" = 1)))]
     pub schema: u32,
@@ -95,7 +95,7 @@ pub struct PlannedCommand {
     pub command: String,
 }
 
-impl Plan {
+impl CampaignPlan {
     /// Plans a campaign whose folder is, or will be, `folder`, on a host with this memory available.
     ///
     /// # Errors

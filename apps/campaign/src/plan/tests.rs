@@ -44,8 +44,8 @@ impl Trial {
         self.folder.path().join("results")
     }
 
-    fn plan(&self) -> Plan {
-        Plan::new(&self.campaign(), &self.results(), None).unwrap()
+    fn plan(&self) -> CampaignPlan {
+        CampaignPlan::new(&self.campaign(), &self.results(), None).unwrap()
     }
 }
 
@@ -53,7 +53,7 @@ impl Trial {
 fn node_hours_are_bounded_by_limits_and_then_told_by_repetitions() {
     let trial = Trial::new(JOBS);
     let plan = trial.plan();
-    let told = |plan: &Plan| -> Vec<(u32, usize, usize, usize)> {
+    let told = |plan: &CampaignPlan| -> Vec<(u32, usize, usize, usize)> {
         let parts = plan.parts.iter();
         parts.map(|part| (part.nodes, part.points, part.left.least, part.left.most)).collect()
     };
@@ -107,7 +107,7 @@ fn a_folder_in_which_a_campaign_cannot_run_has_no_plan() {
         (JOBS.replace("nodes = \"ranks // 2\"\n", ""), "no longer has `nodes`"),
     ] {
         fs::write(trial.folder.path().join("jobs.toml"), changed).unwrap();
-        let refused = Plan::new(&trial.campaign(), &trial.results(), None).unwrap_err();
+        let refused = CampaignPlan::new(&trial.campaign(), &trial.results(), None).unwrap_err();
         assert!(refused.to_string().contains(reason), "{refused}");
     }
 }

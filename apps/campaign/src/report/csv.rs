@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::Report;
+use super::CampaignReport;
 use crate::statistics::MedianInterval;
 
-impl Report {
+impl CampaignReport {
     /// Formats the rows as comma-separated values (RFC 4180), for spreadsheets: a text that one would take for a formula has a
     /// `'` before it, and a file of more than ASCII begins with the mark by which one knows UTF-8.
     pub fn format_csv(&self) -> String {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::{GoalOutcome, GoalRow, Report};
+use super::{CampaignReport, GoalOutcome, GoalRow};
 use crate::environment::{
     describe_fact, find_reference, list_differences, list_failed_launchers, list_unlike_hosts,
 };
@@ -60,7 +60,7 @@ impl GoalRow {
     }
 }
 
-impl Report {
+impl CampaignReport {
     /// Formats the report in Markdown.
     pub fn format_markdown(&self) -> String {
         let mut text = format!("# {}\n\n", escape(&self.name));
@@ -291,7 +291,7 @@ fn format_row(cells: Vec<String>) -> String {
 /// Keeps a text in its cell, and as it is: no part of it is a link, a picture or HTML.
 fn escape(text: &str) -> String {
     let mut escaped = String::new();
-    for c in isochron_hierarchy::printable::escape(text).chars() {
+    for c in isochron_base::printable::escape(text).chars() {
         // Some readers make links of plain addresses, which have `://`, `www.` or `@`.
         let is_live = r"\`<[&|@".contains(c)
             || c == '/' && escaped.ends_with(':')
@@ -308,7 +308,7 @@ fn escape_all(texts: [String; 3]) -> Vec<String> {
 
 /// Formats a text as code in a cell.
 fn format_code(text: &str) -> String {
-    let text = isochron_hierarchy::printable::escape(text).replace('|', "\\|");
+    let text = isochron_base::printable::escape(text).replace('|', "\\|");
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest + 1);
     // A space beside a backtick belongs to the fence.

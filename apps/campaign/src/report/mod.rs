@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::error::CampaignError;
 use crate::expression::Expression;
-use crate::file::{Better, Campaign, Goal};
+use crate::file::{Better, Campaign, CampaignGoal};
 use crate::folder::{read_folder, replace_file};
 use crate::history::{Cell, History};
 use crate::point::Parameters;
@@ -28,7 +28,7 @@ use crate::status::{CampaignStatus, Failed, State};
 /// What a campaign has found.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-pub struct Report {
+pub struct CampaignReport {
     /// Version of the format.
     #[cfg_attr(feature = "schemars", schemars(extend("const" = 1)))]
     pub schema: u32,
@@ -87,7 +87,7 @@ pub struct ReportRow {
     /// The ratio to the reference within a round.
     pub ratio: Option<MedianInterval>,
     /// The verdict of this ratio; `None` without one.
-    pub standing: Option<Standing>,
+    pub standing: Option<ContenderStanding>,
     /// Medians of all results and computed values.
     pub results: BTreeMap<String, MedianInterval>,
     /// Repetitions that count and were disturbed.
@@ -105,7 +105,7 @@ pub struct ReportRow {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-pub enum Standing {
+pub enum ContenderStanding {
     /// The whole interval is on the better side of 1.
     Better,
     /// The whole interval is on the worse side of 1.
@@ -124,7 +124,7 @@ struct ChartedRepetition {
     start_s: f64,
     took_s: f64,
     value: Option<f64>,
-    mark: Mark,
+    mark: PointMark,
     /// Reasons of a failure, or disturbances.
     note: String,
     /// Name of its environment.
@@ -133,7 +133,7 @@ struct ChartedRepetition {
 
 /// The mark of a repetition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mark {
+enum PointMark {
     Counted,
     /// It counts although it was disturbed.
     CountedDisturbed,
@@ -172,7 +172,7 @@ pub enum GoalOutcome {
     Unclear,
 }
 
-impl Report {
+impl CampaignReport {
     /// Makes the report of the campaign in a folder.
     ///
     /// # Errors
@@ -304,16 +304,16 @@ impl ReportRow {
 
 impl Better {
     /// Judges a ratio to the reference.
-    fn judge(self, ratio: &MedianInterval) -> Standing {
+    fn judge(self, ratio: &MedianInterval) -> ContenderStanding {
         let (Some(low), Some(high)) = (ratio.low, ratio.high) else {
-            return Standing::Unclear;
+            return ContenderStanding::Unclear;
         };
         match self {
-            Self::Less if high < 1.0 => Standing::Better,
-            Self::More if low > 1.0 => Standing::Better,
-            Self::Less if low > 1.0 => Standing::Worse,
-            Self::More if high < 1.0 => Standing::Worse,
-            _ => Standing::Unclear,
+            Self::Less if high < 1.0 => ContenderStanding::Better,
+            Self::More if low > 1.0 => ContenderStanding::Better,
+            Self::Less if low > 1.0 => ContenderStanding::Worse,
+            Self::More if high < 1.0 => ContenderStanding::Worse,
+            _ => ContenderStanding::Unclear,
         }
     }
 }
@@ -337,7 +337,7 @@ impl ChartedRepetition {
                 start_s: repetition.start_s,
                 took_s: repetition.took_s,
                 value,
-                mark: Mark::of(repetition, repetition.round.is_none_or(counts)),
+                mark: PointMark::of(repetition, repetition.round.is_none_or(counts)),
                 note: if repetition.is_done() {
                     repetition.warnings.join("; ")
                 } else {
@@ -349,7 +349,7 @@ impl ChartedRepetition {
     }
 }
 
-impl Mark {
+impl PointMark {
     fn of(repetition: &Repetition, counts: bool) -> Self {
         match repetition.status {
             Status::Failed => Self::Failed,
@@ -362,7 +362,7 @@ impl Mark {
 }
 
 impl GoalRow {
-    fn new(campaign: &Campaign, history: &History, point: usize, goal: &Goal) -> Self {
+    fn new(campaign: &Campaign, history: &History, point: usize, goal: &CampaignGoal) -> Self {
         let cells = campaign.cells_at(point);
         let rounds = cells.map(|cell| history.rounds_of(cell)).max();
         let ratio = campaign.find_figure(history, point, goal, rounds.unwrap_or(0));
@@ -376,7 +376,7 @@ impl GoalRow {
     }
 }
 
-impl Goal {
+impl CampaignGoal {
     fn describe(&self) -> String {
         let quote = |side: &Expression| {
             let source = side.source();

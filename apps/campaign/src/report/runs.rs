@@ -22,9 +22,9 @@ pub(super) struct Runs {
     #[serde(skip)]
     numbers: BTreeMap<Device, usize>,
     /// The speed of each device in each row, by medians over rounds.
-    speeds: Vec<DeviceSpeed>,
+    speeds: Vec<ShownSpeed>,
     /// Predicted and measured seconds of each run that has both.
-    predictions: Vec<Prediction>,
+    predictions: Vec<ShownPrediction>,
     /// In each row the run of the middle value.
     runs: Vec<Run>,
 }
@@ -37,7 +37,7 @@ struct Device {
 }
 
 #[derive(Debug, Clone, Serialize)]
-struct DeviceSpeed {
+struct ShownSpeed {
     row: usize,
     /// Number of the device.
     device: usize,
@@ -47,7 +47,7 @@ struct DeviceSpeed {
 }
 
 #[derive(Debug, Clone, Serialize)]
-struct Prediction {
+struct ShownPrediction {
     row: usize,
     round: u32,
     predicted_s: f64,
@@ -85,7 +85,7 @@ struct RunDevice {
 
 /// The parts of a report of `isochron mxm` that charts show.
 #[derive(Debug, Clone, Deserialize)]
-struct Document {
+struct KeptDocument {
     m: f64,
     n: f64,
     k: f64,
@@ -98,13 +98,13 @@ struct Document {
     #[serde(default)]
     way: String,
     #[serde(default)]
-    candidates: Vec<Candidate>,
+    candidates: Vec<ShownCandidate>,
     nodes: Vec<DocumentNode>,
     account: Option<BTreeMap<String, f64>>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
-struct Candidate {
+struct ShownCandidate {
     way: String,
     wall_s: f64,
 }
@@ -149,10 +149,10 @@ struct DocumentDevice {
 impl Runs {
     /// Adds the runs of a row by their documents, ascending by value. Documents of other programs are left out.
     pub fn add_row(&mut self, confidence: f64, row: usize, documents: &[(&Repetition, Value)]) {
-        let mut documents: Vec<(&Repetition, Document)> = documents
+        let mut documents: Vec<(&Repetition, KeptDocument)> = documents
             .iter()
             .filter_map(|(repetition, document)| {
-                Some((*repetition, Document::deserialize(document).ok()?))
+                Some((*repetition, KeptDocument::deserialize(document).ok()?))
             })
             .collect();
         let mut samples: BTreeMap<usize, Vec<(f64, f64)>> = BTreeMap::new();
@@ -172,7 +172,7 @@ impl Runs {
             let elements = median(samples.iter().map(|sample| sample.0).collect());
             let gflops = median(samples.iter().map(|sample| sample.1).collect());
             if let (Some(elements), Some(gflops)) = (elements, gflops) {
-                self.speeds.push(DeviceSpeed { row, device, elements: elements.median, gflops });
+                self.speeds.push(ShownSpeed { row, device, elements: elements.median, gflops });
             }
         }
         if !documents.is_empty() {
@@ -192,7 +192,7 @@ impl Runs {
         number
     }
 
-    fn make_run(&mut self, row: usize, repetition: &Repetition, document: Document) -> Run {
+    fn make_run(&mut self, row: usize, repetition: &Repetition, document: KeptDocument) -> Run {
         let nodes = document.nodes.into_iter().map(|node| {
             let devices = node.devices.iter().map(|device| RunDevice {
                 device: self.number_of(Device::new(&node.part, device)),
@@ -262,7 +262,7 @@ impl Device {
     }
 }
 
-impl Document {
+impl KeptDocument {
     fn list_devices(&self) -> impl Iterator<Item = (&Part, &DocumentDevice)> {
         self.nodes.iter().flat_map(|node| node.devices.iter().map(|device| (&node.part, device)))
     }
@@ -275,9 +275,9 @@ impl Document {
     }
 
     /// Returns what was predicted for the way that was taken.
-    fn predict(&self, row: usize, repetition: &Repetition) -> Option<Prediction> {
+    fn predict(&self, row: usize, repetition: &Repetition) -> Option<ShownPrediction> {
         let taken = self.candidates.iter().find(|candidate| candidate.way == self.way)?;
-        Some(Prediction {
+        Some(ShownPrediction {
             row,
             round: repetition.round?,
             predicted_s: taken.wall_s,

@@ -16,7 +16,7 @@ use crate::history::History;
 use crate::process::{EndedProcess, KEPT, LOOK, ProcessEnd, end_left, run_process};
 use crate::reading::{ResultRule, find_document};
 use crate::record::{Repetition, SCHEMA, Status};
-use crate::schedule::Task;
+use crate::schedule::RoundTask;
 use crate::status::CampaignStatus;
 
 /// Time in which a batch system that ends a job signals all of its processes.
@@ -24,7 +24,7 @@ const SIGNALS: Duration = Duration::from_millis(300);
 
 /// The repetition that begins.
 #[derive(Debug)]
-pub struct Progress<'r> {
+pub struct CampaignProgress<'r> {
     /// The campaign.
     pub campaign: &'r Campaign,
     /// Number of the point.
@@ -57,7 +57,7 @@ pub fn run(
     folder: &Path,
     describer: &[String],
     stop: &AtomicBool,
-    observe: &mut dyn FnMut(&Progress<'_>),
+    observe: &mut dyn FnMut(&CampaignProgress<'_>),
 ) -> Result<CampaignStatus, CampaignError> {
     let parts = campaign.list_nodes();
     if parts.is_empty() {
@@ -80,7 +80,7 @@ pub fn run_nodes(
     nodes: u32,
     describer: &[String],
     stop: &AtomicBool,
-    observe: &mut dyn FnMut(&Progress<'_>),
+    observe: &mut dyn FnMut(&CampaignProgress<'_>),
 ) -> Result<CampaignStatus, CampaignError> {
     let known = campaign.list_nodes();
     if !known.contains(&nodes) {
@@ -104,12 +104,12 @@ fn run_part(
     folder: &Path,
     describer: &[String],
     stop: &AtomicBool,
-    observe: &mut dyn FnMut(&Progress<'_>),
+    observe: &mut dyn FnMut(&CampaignProgress<'_>),
 ) -> Result<CampaignStatus, CampaignError> {
     let (folder, repetitions) = CampaignFolder::open(folder, campaign)?;
     // An engine that was killed may have left a contender.
     end_left(folder.path());
-    let mut engine = Engine {
+    let mut engine = RunEngine {
         campaign,
         folder,
         history: History::new(campaign, repetitions),
@@ -131,7 +131,7 @@ fn run_part(
     Ok(CampaignStatus::of(campaign, &engine.history, Vec::new()))
 }
 
-struct Engine<'c> {
+struct RunEngine<'c> {
     campaign: &'c Campaign,
     folder: CampaignFolder,
     history: History,
@@ -142,12 +142,12 @@ struct Engine<'c> {
     stop: &'c AtomicBool,
 }
 
-impl Engine<'_> {
+impl RunEngine<'_> {
     /// Runs what is missing of some tasks. Returns `false` if the time of the campaign is used up.
     fn run_tasks(
         &mut self,
-        tasks: &[Task],
-        observe: &mut dyn FnMut(&Progress<'_>),
+        tasks: &[RoundTask],
+        observe: &mut dyn FnMut(&CampaignProgress<'_>),
     ) -> Result<bool, CampaignError> {
         // Each task has a value before a disturbed one is repeated, for which the time may not suffice.
         for attempt in 0..=self.campaign.repeat.again {
@@ -160,7 +160,7 @@ impl Engine<'_> {
                 if self.campaign.is_budget_used(&self.history, task.cell.point) {
                     return Ok(false);
                 }
-                observe(&Progress {
+                observe(&CampaignProgress {
                     campaign: self.campaign,
                     point: task.cell.point,
                     contender: task.cell.contender,
@@ -191,7 +191,7 @@ impl Engine<'_> {
     }
 
     /// Runs a repetition.
-    fn run_once(&self, task: &Task) -> Result<Repetition, CampaignError> {
+    fn run_once(&self, task: &RoundTask) -> Result<Repetition, CampaignError> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(CampaignError::Stopped);
         }

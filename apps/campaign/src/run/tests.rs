@@ -3,7 +3,7 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::folder::{FILE, POINTS, read_document};
-use crate::report::{GoalOutcome, Report, Standing};
+use crate::report::{CampaignReport, ContenderStanding, GoalOutcome};
 use crate::schedule::PointEnd;
 use crate::status::State;
 
@@ -89,7 +89,7 @@ fn every_contender_runs_every_point_once_a_round_until_the_intervals_are_narrow(
         assert_eq!(sorted.len(), 4, "{order:?}");
     }
     assert!(orders.iter().any(|order| *order != orders[0]), "{orders:?}");
-    let report = Report::read(&trial.results()).unwrap();
+    let report = CampaignReport::read(&trial.results()).unwrap();
     let two = &report.rows[1];
     assert_eq!((two.value.unwrap().median, two.ratio.unwrap().median), (20.0, 2.0));
     assert_eq!(two.end, Some(PointEnd::Precise));
@@ -125,7 +125,7 @@ again = 0
 fn a_speed_beside_times_is_compared_with_nothing() {
     let trial = Trial::new(SPEED);
     trial.run().unwrap();
-    let report = Report::read(&trial.results()).unwrap();
+    let report = CampaignReport::read(&trial.results()).unwrap();
     let speed = &report.rows[1];
     assert_eq!((speed.ratio, speed.standing), (None, None));
     // Its own interval ends the point.
@@ -147,7 +147,7 @@ fn documents_are_kept_where_the_file_says_so() {
         let printed = serde_json::json!({"wall_s": line.parameters["size"]});
         assert_eq!(kept, (line.contender == "one").then_some(printed));
     }
-    let rows = Report::read(&trial.results()).unwrap().rows;
+    let rows = CampaignReport::read(&trial.results()).unwrap().rows;
     let documents: Vec<_> = rows.into_iter().map(|row| row.document).collect();
     let printed = |size| Some(serde_json::json!({"wall_s": size}));
     assert_eq!(documents, [printed(10), None, printed(20), None]);
@@ -180,7 +180,7 @@ fn what_a_first_run_writes_into_the_folder_of_results_is_read_in_the_rounds() {
     let lines = trial.lines();
     assert_eq!((lines.len(), lines[0].round), (3, None));
     assert!(lines.iter().all(|line| line.values["wall_s"] == 5.0));
-    let report = Report::read(&trial.results()).unwrap();
+    let report = CampaignReport::read(&trial.results()).unwrap();
     assert_eq!(report.rows[0].command, "cat '{folder}/made'");
 }
 
@@ -315,7 +315,7 @@ again = 0
     for line in &lines[8..] {
         assert_eq!(line.tuned["width"].to_string(), "4");
     }
-    let report = Report::read(&trial.results()).unwrap();
+    let report = CampaignReport::read(&trial.results()).unwrap();
     assert!(
         report.format_markdown().contains("tuned: width=4; 1 failed"),
         "{}",
@@ -373,7 +373,7 @@ fn contenders_and_goals_are_of_some_points_and_values_are_computed() {
     let lines = trial.lines();
     let trials = lines.iter().filter(|line| line.round.is_none()).count();
     assert_eq!((trials, lines.len()), (2 + 3, 2 + 3 + 3 * (3 + 2)));
-    let report = Report::read(&trial.results()).unwrap();
+    let report = CampaignReport::read(&trial.results()).unwrap();
     assert_eq!(report.rows.len(), 5);
     let large = &report.rows[2];
     assert_eq!(large.value.unwrap().median, 1.0);
@@ -421,7 +421,7 @@ again = 0
     let status = trial.run().unwrap();
     assert_eq!(status.state, State::Budget);
     assert!((1..=3).contains(&status.repetitions), "{status:?}");
-    assert_eq!(Report::read(&trial.results()).unwrap().rows[0].end, Some(PointEnd::Budget));
+    assert_eq!(CampaignReport::read(&trial.results()).unwrap().rows[0].end, Some(PointEnd::Budget));
     trial.run().unwrap();
     assert_eq!(trial.lines().len(), status.repetitions);
 }
@@ -483,7 +483,7 @@ fn disturbed_repetitions_are_kept_and_repeated_at_most_twice() {
         })
         .unwrap();
     let mut history = History::default();
-    let task = Task { cell, round: Some(1), tuned: Default::default() };
+    let task = RoundTask { cell, round: Some(1), tuned: Default::default() };
     let mut attempt = lines.remove(place);
     attempt.warnings = vec!["disturbed".to_owned()];
     for (number, value) in [(0, 30.0), (1, 20.0), (2, 25.0)] {
@@ -544,7 +544,7 @@ fn jobs_of_two_sizes_share_a_campaign() {
     trial.run_job(2).unwrap();
     drop(part);
     assert_eq!((read().state, read().points_ended, read().repetitions), (State::Ended, 3, 6));
-    let report = Report::read(&trial.results()).unwrap();
+    let report = CampaignReport::read(&trial.results()).unwrap();
     let values = report.rows.iter().map(|row| row.value.unwrap().median);
     assert_eq!(values.collect::<Vec<_>>(), [2.0, 3.0, 4.0]);
     assert_eq!(report.environments.len(), 1);
@@ -596,7 +596,7 @@ fn contenders_and_goals_of_some_points_stay_so_for_every_number_of_nodes() {
     let trial = Trial::new(&NODES.replace("[repeat]", some));
     let status = trial.run().unwrap();
     assert_eq!((status.state, status.repetitions), (State::Ended, 6 + 2));
-    let report = Report::read(&trial.results()).unwrap();
+    let report = CampaignReport::read(&trial.results()).unwrap();
     let found = |row: &crate::report::ReportRow| row.value.map(|value| (value.median, value.n));
     let some = report.rows.iter().filter(|row| row.contender == "some");
     assert_eq!(some.map(found).collect::<Vec<_>>(), [Some((4.0, 2))]);
@@ -630,8 +630,9 @@ fn negative_values_are_never_better_in_the_wrong_direction() {
             let trial =
                 Trial::new(&format!("{rows}[repeat]\nmin = 6\nmax = 8\nagain = 0\n{goals}"));
             trial.run().unwrap();
-            let report = Report::read(&trial.results()).unwrap();
-            let wrong = if better == "less" { Standing::Worse } else { Standing::Better };
+            let report = CampaignReport::read(&trial.results()).unwrap();
+            let wrong =
+                if better == "less" { ContenderStanding::Worse } else { ContenderStanding::Better };
             assert_ne!(report.rows[1].standing, Some(wrong), "{first} {second} {better}");
             assert_ne!(report.goals[0].outcome, GoalOutcome::Missed, "{first} {second}");
             let is_told = report.rows[1].standing.is_some();
@@ -709,7 +710,7 @@ fn a_program_that_fails_now_or_is_lost_is_named_by_a_comparison() {
         ),
     ] {
         let new = measure(script, change);
-        let compared = crate::Comparison::read(&[old.results()], &new.results()).unwrap();
+        let compared = crate::CampaignComparison::read(&[old.results()], &new.results()).unwrap();
         let found = serde_json::to_value(&compared.points).unwrap();
         let found =
             found.as_array().unwrap().iter().map(|point| point["verdict"].as_str().unwrap());
@@ -746,16 +747,16 @@ fn what_failed_before_is_no_failure_of_the_compared_campaign() {
     fs::rename(trial.results(), &old).unwrap();
     fs::write(&program, "exit 0").unwrap();
     trial.run().unwrap();
-    let compared = crate::Comparison::read(&[old], &trial.results()).unwrap();
+    let compared = crate::CampaignComparison::read(&[old], &trial.results()).unwrap();
     assert!(compared.notes[0].contains("`a` has failed in "), "{:#?}", compared.notes);
-    assert_eq!(compared.points[0].verdict, crate::Verdict::Inconclusive);
+    assert_eq!(compared.points[0].verdict, crate::PointVerdict::Inconclusive);
 }
 
 #[test]
 fn every_column_has_a_name_of_its_own() {
     let trial = Trial::new(SOME);
     trial.run().unwrap();
-    let report = Report::read(&trial.results()).unwrap();
+    let report = CampaignReport::read(&trial.results()).unwrap();
     let [csv, markdown] = [report.format_csv(), report.format_markdown()];
     let lines = markdown.lines().zip(markdown.lines().skip(1));
     let tables = lines.filter(|(_, ruler)| ruler.starts_with("|--"));
@@ -808,7 +809,7 @@ again = 0
     }
     assert_eq!(trial.lines().len(), 3 * 7);
     assert!(trial.lines().iter().all(Repetition::is_done));
-    let rows = Report::read(&trial.results()).unwrap().rows;
+    let rows = CampaignReport::read(&trial.results()).unwrap().rows;
     let shown: Vec<_> = rows
         .iter()
         .map(|row| row.command.trim_start_matches("sh -c 'echo is ").trim_end_matches('\''))
@@ -865,7 +866,7 @@ fn what_the_time_did_not_suffice_for_is_not_measured() {
     let trial = Trial::new(&TWO.replace("again = 0", "again = 0\nseconds = 1e-9"));
     let status = trial.run().unwrap();
     assert_eq!((status.state, status.points_ended, status.repetitions), (State::Budget, 0, 1));
-    let rows = Report::read(&trial.results()).unwrap().rows;
+    let rows = CampaignReport::read(&trial.results()).unwrap().rows;
     let mut ends: Vec<_> = rows
         .iter()
         .map(|row| (row.value.map_or(0, |value| value.n), row.end.unwrap().describe()))
@@ -948,7 +949,7 @@ fn a_trial_of_tuning_is_no_measured_value() {
         let copy = trial.results().join(FILE);
         let file = fs::read_to_string(trial.folder.path().join("trial.toml")).unwrap();
         fs::write(&copy, file.replace("1e9", &format!("{seconds:?}"))).unwrap();
-        let report = Report::read(&trial.results()).unwrap();
+        let report = CampaignReport::read(&trial.results()).unwrap();
         let ends = report.rows.iter().filter(|row| row.contender == "one");
         let ends: Vec<_> = ends.map(|row| row.end).collect();
         let empty = ends.iter().filter(|it| **it == Some(PointEnd::NotMeasured));

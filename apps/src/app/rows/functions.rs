@@ -12,7 +12,7 @@ use isochron_hierarchy::model::Point;
 use super::options::RowsArguments;
 use super::stored::StoredSizes;
 use crate::measure::{
-    Campaign, CampaignSizes, Effort, FileKind, OpenKernel, PointsFiles, WIDTH, flatten_point,
+    CampaignSizes, Effort, FileKind, FullModels, OpenKernel, PointsFiles, WIDTH, flatten_point,
 };
 
 /// The measured times of all ranks, the same on every rank.
@@ -84,7 +84,7 @@ fn measure_functions(
     let mut files = agree(comm, files)?;
     files.iter_mut().for_each(PointsFiles::drop_unfinished);
     let names = comm.share(0, files.as_ref().map(PointsFiles::list_paths))?;
-    let mut campaign = Campaign {
+    let mut campaign = FullModels {
         comm,
         work: Box::new(kernel.work),
         config: *config,
@@ -119,7 +119,7 @@ fn measure_functions(
 }
 
 /// Lists the points of a rank without those of sizes that take too long.
-fn list_points(campaign: &Campaign<'_>, rank: usize) -> Vec<Point> {
+fn list_points(campaign: &FullModels<'_>, rank: usize) -> Vec<Point> {
     let points = campaign.points.iter();
     points
         .filter_map(|(_, points)| points[rank].as_ref().map(flatten_point))

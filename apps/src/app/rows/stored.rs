@@ -1,12 +1,12 @@
 //! Times of the model store, in place of measurements.
 
-use isochron_core::internal::KnownKernel;
+use isochron_core::internal::KnownTimes;
 use isochron_core::plan::KnownFrom;
 use isochron_core::prelude::*;
 use isochron_hierarchy::model::{Point, SurfacePoint};
 
 use crate::measure::{
-    Campaign, CampaignSizes, FileKind, MeasuredPart, PointsFiles, flatten_point, widen_point,
+    CampaignSizes, FileKind, FullModels, MeasuredPart, PointsFiles, flatten_point, widen_point,
 };
 
 /// The sizes that earlier jobs have timed on every rank, among those that are needed.
@@ -20,7 +20,7 @@ pub struct StoredSizes {
 
 impl StoredSizes {
     /// Chooses the sizes that are `needed` and `known` on every rank.
-    pub fn new(known: &[KnownKernel], needed: &[u64]) -> Self {
+    pub fn new(known: &[KnownTimes], needed: &[u64]) -> Self {
         let of_ranks = needed.iter().filter_map(|&size| {
             known
                 .iter()
@@ -52,7 +52,7 @@ impl StoredSizes {
     /// All ranks.
     pub fn check(
         mut self,
-        campaign: &mut Campaign<'_>,
+        campaign: &mut FullModels<'_>,
         parts: &[MeasuredPart],
     ) -> Result<Self, Error> {
         if !self.is_to_scale() {
@@ -140,9 +140,9 @@ fn find_size(points: &[Point], size: u64) -> Option<Point> {
 mod tests {
     use super::*;
 
-    fn make_known(from: KnownFrom, times: &[(u64, f64)]) -> KnownKernel {
+    fn make_known(from: KnownFrom, times: &[(u64, f64)]) -> KnownTimes {
         let points = times.iter().map(|&(d, t_s)| Point { d, t_s, reps: 1, ci_s: 0.0 });
-        KnownKernel { points: points.collect(), from }
+        KnownTimes { points: points.collect(), from }
     }
 
     fn list_times(stored: &StoredSizes) -> Vec<Vec<f64>> {

@@ -38,13 +38,13 @@ const SHAPES: &[(usize, usize, usize)] = &[
 ];
 
 /// Makes a worker to be tested.
-type Make<'a> = &'a mut dyn FnMut() -> Box<dyn Worker>;
+type MakeCase<'a> = &'a mut dyn FnMut() -> Box<dyn Worker>;
 
 /// Checks all promises of the [`Worker`] contract on workers that `make` returns.
 ///
 /// # Panics
 /// If a promise is broken.
-pub fn run(make: Make<'_>) {
+pub fn run(make: MakeCase<'_>) {
     run_contract(make);
     check_results::<f32>(make);
     check_results::<f64>(make);
@@ -57,7 +57,7 @@ pub fn run(make: Make<'_>) {
 ///
 /// # Panics
 /// If a promise is broken.
-pub fn run_contract(make: Make<'_>) {
+pub fn run_contract(make: MakeCase<'_>) {
     info_is_filled(make().as_ref());
     a_job_has_one_type(make().as_mut());
     check_behaviour::<f32>(make);
@@ -67,7 +67,7 @@ pub fn run_contract(make: Make<'_>) {
 }
 
 /// Checks the contract for elements of one type, except the results.
-fn check_behaviour<T: Scalar>(make: Make<'_>) {
+fn check_behaviour<T: Scalar>(make: MakeCase<'_>) {
     for &(rows, cols, k) in SHAPES {
         times_are_times(T::updates(make().as_mut()), rows, cols, k);
     }
@@ -77,7 +77,7 @@ fn check_behaviour<T: Scalar>(make: Make<'_>) {
 }
 
 /// Checks the results with elements of one type.
-fn check_results<T: Scalar>(make: Make<'_>) {
+fn check_results<T: Scalar>(make: MakeCase<'_>) {
     for &(rows, cols, k) in SHAPES {
         for (alpha, pad) in [(T::ONE, 0), (T::ZERO, 3), (number(-2.5, 1.5), 3)] {
             results_are_exact(T::updates(make().as_mut()), rows, cols, k, alpha, pad);

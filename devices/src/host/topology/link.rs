@@ -41,7 +41,7 @@ fn read_number<T: FromStr>(folder: &Path, file: &str) -> Option<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::cgroup::make_tree;
+    use crate::host::make_tree;
 
     #[test]
     fn the_kernels_files_are_read() {

@@ -23,7 +23,6 @@ pub use pci::{BusId, Distances, DriverGpu, GpuInfo, PciGpu};
 pub use summary::{CacheInfo, NumaInfo, PackageInfo, TopologySummary, size_text};
 
 use crate::contract::DeviceError;
-use crate::host::cpu_quota::cpu_quota_cores;
 use crate::host::memory::memory_installed_bytes;
 use failure::{describe_error, explain_machine, explain_synthetic, explain_xml};
 use hwlocality::Topology as Hwloc;
@@ -33,6 +32,7 @@ use hwlocality::cpu::cpuset::CpuSet;
 use hwlocality::object::TopologyObject;
 use hwlocality::object::types::ObjectType;
 use hwlocality::topology::builder::{BuildFlags, TopologyBuilder, TypeFilter};
+use isochron_base::cpu_quota_cores;
 use serde::{Deserialize, Serialize};
 use std::error::Error;
 

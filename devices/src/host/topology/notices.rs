@@ -54,7 +54,7 @@ fn unreadable_sys(root: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::cgroup::make_tree;
+    use crate::host::make_tree;
 
     #[test]
     fn a_quota_is_one_line_that_says_what_follows() {

@@ -167,7 +167,7 @@ impl OutputFile {
         let _call = CollectiveCall::new(comm, "writing a file")
             .with_path("file", &self.path)
             .with("element", &T::TYPE)
-            .with_spread("matrix", matrix.spread())
+            .with_text("matrix", matrix.spread().describe())
             .enter()?;
         if matrix.spread().is_window() {
             let reason = "a window of a matrix is not written as a file: no rank holds the rest";

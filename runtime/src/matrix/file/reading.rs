@@ -113,7 +113,7 @@ impl InputFile {
         let _call = CollectiveCall::new(comm, "reading a file")
             .with_path("file", &self.path)
             .with("element", &T::TYPE)
-            .with_spread("matrix", &spread)
+            .with_text("matrix", spread.describe())
             .enter()?;
         self.check_shape::<T>(&spread)?;
         let mut matrix = agree(comm, Matrix::zeros(spread, comm.rank()))?;

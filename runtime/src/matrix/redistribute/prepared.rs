@@ -180,8 +180,8 @@ pub(super) fn describe_call<'c, T>(
     config: &RedistributeConfig<T>,
 ) -> CollectiveCall<'c> {
     CollectiveCall::new(comm, name)
-        .with_spread("source", from)
-        .with_spread("target", to)
+        .with_text("source", from.describe())
+        .with_text("target", to.describe())
         .with("transposed", &config.transposed)
         .with("element size", &size_of::<T>())
         .with("limit_bytes", &config.limit_bytes)

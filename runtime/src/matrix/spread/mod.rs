@@ -15,6 +15,7 @@ pub(crate) use lines::Numbering;
 pub(super) use lines::{HeldLines, SharedLines};
 
 use super::region::Region;
+use crate::comm::describe_long;
 use error::SpreadError;
 use lines::Dimension;
 
@@ -348,6 +349,12 @@ impl Spread {
     /// Returns a number that equal spreads have in common, and others hardly ever.
     pub(crate) fn fingerprint(&self) -> u64 {
         digest(&[&self.rows, &self.cols].map(|dimension| (dimension.len, dimension.digest_lists())))
+    }
+
+    /// Describes the spread for a comparison between ranks: by its shape, and a number that is the same for equal ones.
+    pub(crate) fn describe(&self) -> String {
+        let words = format!("a distribution of {}×{}", self.rows(), self.cols());
+        describe_long(words, self.fingerprint())
     }
 }
 

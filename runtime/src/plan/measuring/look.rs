@@ -7,19 +7,18 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use isochron_devices::DeviceInfo;
-use isochron_hierarchy::balance::{Extent, imbalance};
+use isochron_hierarchy::balance::{EndReason, Extent, imbalance};
 use isochron_hierarchy::decide::{Decision, Division, apportion_columns};
 use isochron_hierarchy::learn::{Adaptive, AdaptivePart, FirstLook, Observed, Tuning};
 use isochron_hierarchy::predict::messages_s;
 use isochron_hierarchy::times::{Sample, Series};
 use serde::{Deserialize, Serialize};
 
-use super::PlanningTask;
-use super::predictor::{FirstDivision, note_prediction};
+use super::task::PlanningTask;
 use crate::error::Error;
 use crate::plan::place::{ChangeCosts, Placed, Places, RunConditions};
 use crate::plan::{Making, Plan, PlannedNode, Problem};
-use crate::store::KnownDevice;
+use crate::store::KnownTimes;
 
 /// The looks at the times of a run, at least, and the least and the most steps from one to the next. All ranks wait for
 /// each other at a look.
@@ -43,6 +42,18 @@ pub(super) struct Looking {
     /// Every time that was measured whole, by device, and the limits of the last request.
     pub seen: Vec<Vec<Series>>,
     limits_s: Vec<Option<f64>>,
+}
+
+/// The division with which a multiplication begins.
+#[derive(Serialize, Deserialize)]
+pub(super) struct FirstDivision {
+    pub decision: Decision,
+    /// Columns of every rank's devices.
+    pub slices: Vec<Vec<usize>>,
+    /// The look at the devices, from which the run learns on; `None` if all is decided before it.
+    pub look: Option<FirstLook>,
+    /// For every rank, `true` if times of its devices fall with the size, and the partitioner needs times that grow.
+    pub falls: Vec<bool>,
 }
 
 /// Returns the settings for a run of this number of steps and devices.
@@ -121,7 +132,7 @@ impl Looking {
     pub fn new(
         task: &PlanningTask,
         classes: &[Vec<DeviceClass>],
-        known: &[KnownDevice],
+        known: &[KnownTimes],
     ) -> Result<Self, Error> {
         let problem = &task.problem;
         let steps = problem.k().div_ceil(task.kernel_width.max(1)) as u64;
@@ -307,5 +318,15 @@ impl Looking {
             balance.times_s = nodes.map(|times_s| times_s.copied().fold(0.0, f64::max)).collect();
         }
         balance.imbalance = imbalance(&balance.times_s);
+    }
+}
+
+/// Says that a balance was predicted, after this number of measurements.
+pub(super) fn note_prediction(decision: &mut Decision, measurements: u32) {
+    if let Some(balance) = &mut decision.balance {
+        balance.iterations = measurements;
+        balance.converged = false;
+        balance.why = EndReason::Predicted;
+        balance.history.clear();
     }
 }

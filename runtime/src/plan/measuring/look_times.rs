@@ -7,11 +7,11 @@ use isochron_hierarchy::layout::arrange;
 use isochron_hierarchy::times::{Measurement, Sample};
 
 use super::look::{Asked, DeviceClass, Looking};
-use super::node::NodeMeasurer;
+use super::ranks::Ranks;
 use crate::comm::{MeasureRounds, agree, share_outcome};
 use crate::error::Error;
 use crate::plan::host_memory;
-use crate::store::KnownDevice;
+use crate::store::KnownTimes;
 
 /// Time up to which a look is repeated: one alone may be off by more than a whole block column of many layouts.
 const SHORT_LOOK: Duration = Duration::from_millis(30);
@@ -42,13 +42,13 @@ fn find_unit_s(devices: &[Sample]) -> f64 {
     if speed > 0.0 { 1.0 / speed } else { 0.0 }
 }
 
-impl<T: Scalar> NodeMeasurer<'_, T> {
+impl<T: Scalar> Ranks<'_, T> {
     /// Takes a short look at the devices of all ranks. `known` holds, on the head rank, the knowledge of each device.
     /// Returns the look on the head rank.
     ///
     /// # Collective
     /// All ranks.
-    pub(super) fn look_at_all(&mut self, known: &[KnownDevice]) -> Result<Option<Looking>, Error> {
+    pub(super) fn look_at_all(&mut self, known: &[KnownTimes]) -> Result<Option<Looking>, Error> {
         let comm = self.comm;
         let likely_cores = self.team.likely_cores();
         let mine: Vec<DeviceClass> = self
@@ -197,12 +197,12 @@ mod tests {
     use super::*;
     use crate::comm::LocalComm;
     use crate::plan::Problem;
-    use crate::plan::measuring::PlanningTask;
+    use crate::plan::measuring::task::PlanningTask;
     use isochron_devices::{
         DeviceClock, DeviceError, DeviceInfo, DeviceKind, DeviceTeam, MeasureConfig, PanelPair,
         UpdateTime, Updates, ViewMut, Worker,
     };
-    use isochron_hierarchy::balance::{BalanceConfig, Strategy};
+    use isochron_hierarchy::balance::BalanceConfig;
     use std::sync::{Arc, Mutex};
 
     /// A device whose update takes `unit_s` for each element of C and row of B, and `memory_s` for each element, both
@@ -261,9 +261,9 @@ mod tests {
         let config = BalanceConfig::default();
         let mut task = PlanningTask::new(&comm, &team, problem, config, measure).unwrap();
         task.kernel_width = 64;
-        (task.config.strategy, task.config.steps) = (Strategy::Adaptive, 0);
-        let mut measurer: NodeMeasurer<'_, f64> =
-            NodeMeasurer::new(&comm, &mut team, None, measure, task);
+        (task.learns, task.config.steps) = (true, 0);
+        let mut measurer: Ranks<'_, f64> =
+            Ranks::new(&comm, &mut team, None, measure, task, Default::default());
         let asked = [Asked { units, limit_s }];
         let seen = measurer.look(&asked, limit_s.is_some()).unwrap();
         assert_eq!(seen[0].units, units);

@@ -1,51 +1,30 @@
-//! The measurements behind a plan. The head rank steps a [`Planner`]; all ranks measure what it asks for.
+//! The measurements behind a plan. The head rank steps a [`Planner`], which has two answerers: [`Ranks`] measure, and
+//! models predict.
 //!
 //! # References
 //! Clarke et al., Euro-Par 2012, section 3.
 
 mod look;
 mod look_times;
-mod node;
-mod predictor;
+mod modelled;
+mod ranks;
+mod task;
 
-use isochron_devices::internal::{Load, memory_bounds};
-use isochron_devices::{DeviceTeam, MeasureConfig, MeasureTally, Scalar};
-use isochron_hierarchy::balance::{BalanceConfig, BalanceStep, Rule, Strategy, imbalance};
-use isochron_hierarchy::decide::{Decision, Division, PlanAnswer, PlanRequest, Planner};
+use isochron_devices::{MeasureTally, Scalar};
+use isochron_hierarchy::balance::BalanceStep;
+use isochron_hierarchy::decide::{Decision, PlanAnswer, PlanRequest, Planner};
 use isochron_hierarchy::learn::FirstLook;
-use isochron_hierarchy::predict::{Cluster, Links};
+use isochron_hierarchy::predict::Links;
 use isochron_hierarchy::times::Series;
 
-use crate::comm::{Comm, LinkLadder, agree, share_outcome};
+use crate::comm::{LinkLadder, agree, share_outcome};
 use crate::error::Error;
-use crate::plan::host_memory::{MemoryNeed, share_memory};
-use crate::plan::{KnownFrom, Plan, Problem};
-use crate::store::KnownDevice;
+use crate::plan::KnownFrom;
+use crate::store::KnownTimes;
 use crate::watch::LongCall;
-pub(crate) use node::NodeMeasurer;
-use predictor::Predictor;
-
-/// Part of the multiplication that one measurement may take.
-const MEASUREMENT_SHARE: f64 = 0.035;
-
-/// Messages between ranks of one host are not slower than this.
-const SLOWEST_MEMORY: Links = Links { latency_s: 1e-4, bytes_per_s: 2e8 };
-
-/// Links without a measurement.
-const FREE: Links = Links { latency_s: 0.0, bytes_per_s: f64::INFINITY };
-
-/// The measurements for the plan of one problem, with elements of its type.
-pub(crate) struct PlanMeasurer<'a, T> {
-    node: NodeMeasurer<'a, T>,
-    /// Capacity of the links between ranks, as far as measured.
-    ladder: LinkLadder,
-    /// The load of this rank's host.
-    load: Load,
-    /// Knowledge that replaces the nodes' measurements, on the head rank; `None` if they are measured.
-    predictor: Option<Predictor>,
-    /// Knowledge of each rank's devices, on the head rank; empty without any.
-    known: Vec<Vec<KnownDevice>>,
-}
+use modelled::NodeModels;
+pub(crate) use ranks::Ranks;
+pub(crate) use task::PlanningTask;
 
 /// A decision, and this rank's part of it.
 pub(crate) struct Decided {
@@ -68,316 +47,144 @@ pub(crate) struct Decided {
     pub falls: bool,
 }
 
-/// The decision, and this rank's part of the first division.
-struct Divided {
-    decision: Decision,
-    slices: Vec<usize>,
-    look: Option<FirstLook>,
-    falls: bool,
-    seen: Vec<Vec<Series>>,
-}
-
 /// Returns `true` if the times of all devices hold without a measurement.
-fn are_certain(ranks: &[Vec<KnownDevice>]) -> bool {
+fn are_certain(ranks: &[Vec<KnownTimes>]) -> bool {
     ranks.iter().all(|devices| {
         !devices.is_empty()
             && devices.iter().all(|device| device.is_certain() && !device.points.is_empty())
     })
 }
 
-/// A problem to be planned on the ranks of a job, and the update that is measured for it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct PlanningTask {
-    pub problem: Problem,
-    pub cluster: Cluster,
-    /// The caller's settings, with the repetitions and steps of this run. The strategy is [`Strategy::Homogeneous`] if
-    /// nothing is to be computed or divided.
-    pub config: BalanceConfig,
-    /// Inner dimension of the updates that are measured.
-    pub kernel_width: usize,
-}
-
-impl PlanningTask {
-    /// Describes the planning of a problem by these settings of balancing and measuring.
-    ///
-    /// # Errors
-    /// [`Error::Unreadable`] on every rank.
-    ///
-    /// # Collective
-    /// All ranks.
-    pub fn new(
-        comm: &dyn Comm,
-        team: &DeviceTeam,
-        problem: Problem,
-        config: BalanceConfig,
-        measure: MeasureConfig,
-    ) -> Result<Self, Error> {
-        let nodes = comm.size();
-        // The steps of which the fewest repetitions are the share that measuring may take.
-        let fewest = f64::from(measure.min_reps) / MEASUREMENT_SHARE;
-        let kernel_width = problem.kernel_width(fewest.ceil() as usize, nodes);
-        let hosts = comm.gather(&comm.host().to_owned())?;
-        let is_one_host = hosts.iter().all(|host| *host == hosts[0]);
-        let is_decided = problem.flop() == 0.0 || (nodes == 1 && team.len() == 1);
-        let mut config = BalanceConfig { reps: measure.min_reps, ..config };
-        if is_decided {
-            config.strategy = Strategy::Homogeneous;
-        }
-        // Models answer at once, so that no answer costs more than it saves.
-        config.steps = if config.rule().learns() {
-            0
-        } else {
-            problem.k().div_ceil(kernel_width.max(1)) as u64
-        };
-        Ok(Self {
-            problem,
-            cluster: Cluster { nodes, hidden: if is_one_host { 0.0 } else { 1.0 } },
-            config,
-            kernel_width,
-        })
+/// Answers the planner until it has decided. `known` is what the head rank knows of each rank's devices; it is empty if nothing is.
+/// The memory of measuring is freed then.
+///
+/// # Collective
+/// All ranks.
+pub(crate) fn decide<T: Scalar>(
+    mut ranks: Ranks<'_, T>,
+    known: Vec<Vec<KnownTimes>>,
+) -> Result<Decided, Error> {
+    let (comm, task, rank) = (ranks.comm, ranks.task, ranks.comm.rank());
+    let known = share_known(&ranks, known)?;
+    let is_modelled = task.learns || are_certain(&known);
+    let mut modelled = None;
+    if task.learns {
+        modelled = ranks.look_at_all(&known.concat())?.map(Box::new).map(NodeModels::Look);
+        ranks.free_operands();
+    } else if is_modelled {
+        let models = (rank == 0).then(|| NodeModels::of_known(&task, &known));
+        modelled = agree(comm, models.transpose())?;
+    } else {
+        ranks.take_known(&known[rank]);
     }
-}
-
-impl<'a, T: Scalar> PlanMeasurer<'a, T> {
-    /// Prepares measurements by this node, with the load of its host, the known times of the links and, on the head
-    /// rank, of every device.
-    pub(crate) fn new(
-        node: NodeMeasurer<'a, T>,
-        load: Load,
-        ladder: LinkLadder,
-        known: Vec<Vec<KnownDevice>>,
-    ) -> Self {
-        Self { node, ladder, load, predictor: None, known }
-    }
-
-    /// Measures for the planner until it has decided. The memory of measuring is freed then.
-    ///
-    /// # Collective
-    /// All ranks.
-    pub(crate) fn decide(mut self) -> Result<Decided, Error> {
-        let learns = self.node.task.config.rule().learns();
-        let known = self.share_known()?;
-        let rank = self.node.comm.rank();
-        let is_modelled = !learns && are_certain(&known);
-        if learns {
-            let looking = self.node.look_at_all(&self.known.concat())?;
-            self.predictor = looking.map(Box::new).map(Predictor::Look);
-            self.node.free_operands();
-        } else if is_modelled {
-            let models = (rank == 0).then(|| Predictor::of_models(&self.node.task, &known));
-            self.predictor = agree(self.node.comm, models.transpose())?;
-        } else {
-            self.node.take_known(&known[rank]);
-        }
-        let decision = self.drive_planner()?;
-        let divided = if learns || is_modelled {
-            self.divide_by_prediction(decision)?
-        } else {
-            self.divide_as_measured(decision)?
-        };
-        let decision = divided.decision;
-        tracing::info!(division = %decision.division, candidates = ?decision.candidates,
-            left_out = ?decision.left_out, "decided");
-        let balance = decision.balance.as_ref();
-        let node_falls = balance.is_some_and(|balance| balance.falling.contains(&rank));
-        Ok(Decided {
-            falls: divided.falls || node_falls,
-            links: self.find_links(),
-            ladder: self.ladder,
-            known: known[rank].iter().map(|device| device.from).collect(),
-            seen: divided.seen,
-            slices: divided.slices,
-            look: divided.look,
-            measured: self.node.measured,
-            decision,
-        })
-    }
-
-    /// Shares the knowledge of each rank's devices with all ranks; nothing if all is decided without it.
-    ///
-    /// # Collective
-    /// All ranks.
-    fn share_known(&self) -> Result<Vec<Vec<KnownDevice>>, Error> {
-        let comm = self.node.comm;
-        if self.node.task.config.rule() == Rule::Even {
-            return Ok(vec![Vec::new(); comm.size()]);
-        }
-        let mut known = comm.share(0, (comm.rank() == 0).then(|| self.known.clone()))?;
-        known.resize(comm.size(), Vec::new());
-        let mine = &mut known[comm.rank()];
-        mine.resize(self.node.team.len(), KnownDevice::fresh());
-        Ok(known)
-    }
-
-    /// Divides the first step by the head rank's predictions.
-    ///
-    /// # Collective
-    /// All ranks.
-    fn divide_by_prediction(&mut self, decision: Decision) -> Result<Divided, Error> {
-        let comm = self.node.comm;
-        let task = self.node.task;
-        let first =
-            self.predictor.as_mut().map(|predictor| predictor.divide_first(&task, decision));
+    let decision = drive_planner(&mut ranks, modelled.as_mut())?;
+    let mut decided = Decided {
+        slices: Vec::new(),
+        measured: ranks.measured,
+        links: ranks.find_links(),
+        look: None,
+        known: known[rank].iter().map(|device| device.from).collect(),
+        seen: Vec::new(),
+        falls: false,
+        decision,
+        ladder: LinkLadder::default(),
+    };
+    if is_modelled {
+        let first = modelled.as_mut().map(|models| models.divide_first(&task, decided.decision));
         let mut first = share_outcome(comm, 0, first)?;
-        Ok(Divided {
-            decision: first.decision,
-            slices: first.slices.swap_remove(comm.rank()),
-            look: first.look,
-            falls: first.falls[comm.rank()],
-            seen: match self.predictor.take() {
-                Some(Predictor::Look(looking)) => looking.seen,
-                Some(Predictor::Models(_)) | None => Vec::new(),
-            },
-        })
+        decided.decision = first.decision;
+        decided.slices = first.slices.swap_remove(rank);
+        decided.look = first.look;
+        decided.falls = first.falls[rank];
+        decided.seen = modelled.map(NodeModels::into_seen).unwrap_or_default();
+    } else {
+        decided.slices = ranks.slice_part(&decided.decision.division);
+        decided.seen = ranks.gather_seen()?;
+        decided.falls = ranks.falls;
     }
+    let Decision { division, candidates, left_out, balance, .. } = &decided.decision;
+    tracing::info!(%division, ?candidates, ?left_out, "decided");
+    let balance = balance.as_ref();
+    decided.falls |= balance.is_some_and(|balance| balance.falling.contains(&rank));
+    decided.ladder = ranks.ladder;
+    Ok(decided)
+}
 
-    /// Divides this node's part by what was measured.
-    ///
-    /// # Collective
-    /// All ranks.
-    fn divide_as_measured(&mut self, decision: Decision) -> Result<Divided, Error> {
-        Ok(Divided {
-            slices: self.node.slice_part(&decision.division),
-            look: None,
-            falls: self.node.falls,
-            seen: self.node.gather_seen()?,
-            decision,
-        })
+/// Shares the knowledge of each rank's devices with all ranks; nothing if all is decided without it.
+///
+/// # Collective
+/// All ranks.
+fn share_known<T: Scalar>(
+    ranks: &Ranks<'_, T>,
+    known: Vec<Vec<KnownTimes>>,
+) -> Result<Vec<Vec<KnownTimes>>, Error> {
+    let comm = ranks.comm;
+    if ranks.task.is_even {
+        return Ok(vec![Vec::new(); comm.size()]);
     }
+    let mut known = comm.share(0, (comm.rank() == 0).then_some(known))?;
+    known.resize(comm.size(), Vec::new());
+    let mine = &mut known[comm.rank()];
+    mine.resize(ranks.team.len(), KnownTimes::fresh());
+    Ok(known)
+}
 
-    fn drive_planner(&mut self) -> Result<Decision, Error> {
-        let comm = self.node.comm;
-        let mut head = None;
-        let mut next = (comm.rank() == 0).then(|| Ok(head.insert(self.begin_planner()?).step()));
-        loop {
-            match share_outcome(comm, 0, next)? {
-                BalanceStep::Done(decision) => return Ok(decision),
-                BalanceStep::Measure(request) => {
-                    let answer = self.answer(request)?;
-                    next = head.as_mut().map(|planner| {
-                        observe(planner, answer)?;
-                        self.answer_alone(planner)?;
-                        Ok(planner.step())
-                    });
-                }
+/// Steps the planner on the head rank, which has the models if there are some.
+///
+/// # Collective
+/// All ranks.
+fn drive_planner<T: Scalar>(
+    ranks: &mut Ranks<'_, T>,
+    mut modelled: Option<&mut NodeModels>,
+) -> Result<Decision, Error> {
+    let comm = ranks.comm;
+    let PlanningTask { problem, cluster, config, kernel_width, .. } = ranks.task;
+    let mut planner = None;
+    let mut next = (comm.rank() == 0).then(|| {
+        let planner = planner.insert(Planner::new(problem, cluster, config, kernel_width)?);
+        answer_alone(ranks, modelled.as_deref_mut(), planner)
+    });
+    loop {
+        match share_outcome(comm, 0, next)? {
+            BalanceStep::Done(decision) => return Ok(decision),
+            BalanceStep::Measure(request) => {
+                let answer = ranks.answer(request)?;
+                next = planner.as_mut().map(|planner| {
+                    if let (PlanAnswer::MessageCosts(byte_s), Some(modelled)) =
+                        (&answer, modelled.as_deref_mut())
+                    {
+                        modelled.note_message_costs(byte_s);
+                    }
+                    observe(planner, answer)?;
+                    answer_alone(ranks, modelled.as_deref_mut(), planner)
+                });
             }
         }
     }
+}
 
-    /// Makes the planner on the head rank.
-    fn begin_planner(&mut self) -> Result<Planner, Error> {
-        let PlanningTask { problem, cluster, config, kernel_width } = self.node.task;
-        let mut planner = Planner::new(problem, cluster, config, kernel_width)?;
-        self.answer_alone(&mut planner)?;
-        Ok(planner)
-    }
-
-    /// Answers the planner on the head rank as long as no other rank is needed: with predicted times and known links.
-    fn answer_alone(&mut self, planner: &mut Planner) -> Result<(), Error> {
-        while let BalanceStep::Measure(request) = planner.step() {
-            let answer = match (request, &mut self.predictor) {
-                (PlanRequest::Times { extents, along_k }, Some(predictor)) => {
-                    PlanAnswer::Times(predictor.predict(&self.node.task, &extents, along_k)?)
-                }
-                (PlanRequest::Links { run_s }, _) if self.ladder.is_settled(run_s) => {
-                    PlanAnswer::Links(self.find_links().unwrap_or(FREE))
-                }
-                _ => return Ok(()),
-            };
-            observe(planner, answer)?;
-        }
-        Ok(())
-    }
-
-    /// Measures for a request of the planner.
-    ///
-    /// # Collective
-    /// All ranks.
-    fn answer(&mut self, request: PlanRequest) -> Result<PlanAnswer, Error> {
-        let comm = self.node.comm;
-        Ok(match request {
-            PlanRequest::MessageCosts => {
-                let byte_s = self.measure_messages()?;
-                if let Some(Predictor::Look(looking)) = &mut self.predictor {
-                    looking.look.byte_s.clone_from(&byte_s);
-                }
-                PlanAnswer::MessageCosts(byte_s)
+/// Answers the planner on the head rank as long as no other rank is needed: with predicted times and known links. Returns its next
+/// step.
+fn answer_alone<T: Scalar>(
+    ranks: &Ranks<'_, T>,
+    mut modelled: Option<&mut NodeModels>,
+    planner: &mut Planner,
+) -> Result<BalanceStep<PlanRequest, Decision>, Error> {
+    loop {
+        let step = planner.step();
+        let answer = match (&step, &mut modelled) {
+            (BalanceStep::Measure(PlanRequest::Times { extents, along_k }), Some(modelled)) => {
+                Some(PlanAnswer::Times(modelled.predict(&ranks.task, extents, *along_k)?))
             }
-            PlanRequest::Links { run_s } => PlanAnswer::Links(self.measure_links(run_s)?),
-            PlanRequest::Times { extents, along_k } => {
-                let mine = self.node.measure(extents[comm.rank()], along_k)?;
-                let times = comm.gather(&mine)?;
-                let times_s: Vec<f64> = times.iter().map(|time| time.seconds).collect();
-                self.node.note_measured(&times_s, Some(imbalance(&times_s)));
-                PlanAnswer::Times(times)
+            (BalanceStep::Measure(PlanRequest::Links { run_s }), _) => {
+                ranks.known_links(*run_s).map(PlanAnswer::Links)
             }
-            PlanRequest::Room(division) => PlanAnswer::Room(self.has_room(division)?),
-        })
-    }
-
-    /// Measures the capacity of the links between ranks as precisely as a run of `run_s` predicted seconds allows.
-    /// Links without a measurement cost nothing.
-    ///
-    /// # Collective
-    /// All ranks.
-    fn measure_links(&mut self, run_s: f64) -> Result<Links, Error> {
-        self.ladder.climb(self.node.comm, run_s)?;
-        Ok(self.find_links().unwrap_or(FREE))
-    }
-
-    /// Returns the capacity of the links as far as measured. Ranks of one host copy messages in its memory: if that
-    /// seems slower than any memory is, other programs had the cores.
-    fn find_links(&self) -> Option<Links> {
-        let links = self.ladder.links()?;
-        Some(if self.node.task.cluster.hidden > 0.0 {
-            links
-        } else {
-            Links {
-                latency_s: links.latency_s.min(SLOWEST_MEMORY.latency_s),
-                bytes_per_s: links.bytes_per_s.max(SLOWEST_MEMORY.bytes_per_s),
-            }
-        })
-    }
-
-    /// Measures the seconds that a byte of a message takes from the arithmetic of each node.
-    ///
-    /// # Collective
-    /// All ranks.
-    fn measure_messages(&mut self) -> Result<Vec<f64>, Error> {
-        let comm = self.node.comm;
-        let mut byte_s = vec![0.0; comm.size()];
-        byte_s[comm.rank()] = self.load.message_cost;
-        comm.sum_f64(&mut byte_s)?;
-        if byte_s.iter().all(|&cost| cost <= 0.0) {
-            return Ok(byte_s);
+            _ => None,
+        };
+        match answer {
+            Some(answer) => observe(planner, answer)?,
+            None => return Ok(step),
         }
-        self.ladder.climb(comm, 0.0)?;
-        let core_s = self.ladder.measure_core_s(comm)?;
-        for (cost, core_s) in byte_s.iter_mut().zip(&core_s) {
-            *cost *= core_s;
-        }
-        tracing::debug!(?core_s, devices_s = ?byte_s, "a byte of a message");
-        Ok(byte_s)
-    }
-
-    /// Returns `true` if every rank has the memory for a plan of this division, or for a [leaner](Plan::make_leaner)
-    /// one. The memory of measuring is freed first.
-    ///
-    /// # Collective
-    /// All ranks.
-    fn has_room(&mut self, division: Division) -> Result<bool, Error> {
-        self.node.free_operands();
-        let comm = self.node.comm;
-        let mut next = Some(Plan::of_division(self.node.task.problem, division, &[]));
-        while let Some(plan) = next {
-            let need =
-                MemoryNeed { bytes: plan.memory_bytes(comm.rank()), ..MemoryNeed::default() };
-            match share_memory(comm, need, &memory_bounds()) {
-                Err(Error::Memory { .. }) => next = plan.make_leaner(),
-                shared => return shared.map(|_| true),
-            }
-        }
-        Ok(false)
     }
 }
 

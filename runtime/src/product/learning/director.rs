@@ -6,24 +6,12 @@ use isochron_hierarchy::times::Series;
 
 use super::crew::Crew;
 use super::learnt::Learnt;
-use super::record::{RecordedDecision, RunRecord};
 use crate::error::Error;
 use crate::plan::Assignment;
 use crate::plan::Plan;
 use crate::plan::place::{ChangeCosts, Places, RunConditions};
 use crate::product::director::{Directive, Director, StepTimes};
 use crate::product::seen_step::SeenStep;
-
-/// The settings of a [`LearningDirector`].
-#[derive(Debug, Clone, Default)]
-pub struct LearningSettings {
-    /// Keeps times and decisions for [`LearningDirector::finish`].
-    pub keeps_record: bool,
-    /// Conditions that decide on the cost of changes.
-    pub conditions: RunConditions,
-    /// The decisions to repeat, with the times that led to them.
-    pub replay: Option<RunRecord>,
-}
 
 /// Learns the devices' speeds from the steps of a multiplication, and divides the steps that follow by them.
 ///
@@ -35,22 +23,17 @@ pub struct LearningDirector<'p> {
     /// Parts of C may move: no change has lacked memory yet.
     may_move: bool,
     costs: ChangeCosts,
-    decisions: Vec<RecordedDecision>,
-    settings: LearningSettings,
-    /// The reason why a change that is to be repeated found no memory.
-    lacking: Option<String>,
+    conditions: RunConditions,
     learnt: Learnt,
 }
 
 impl<'p> LearningDirector<'p> {
-    /// Begins with the plan, on the head rank; the other ranks need no times.
+    /// Begins with the plan, and conditions that decide on the cost of changes, on the head rank; the other ranks need no
+    /// times.
     ///
     /// # Errors
     /// [`Error::Adaptive`] if the plan's [first look](Plan::look) is not one at its devices.
-    pub fn new(plan: &'p Plan, mut settings: LearningSettings) -> Result<Self, Error> {
-        if let Some(record) = &settings.replay {
-            settings.conditions = record.conditions().clone();
-        }
+    pub fn new(plan: &'p Plan, conditions: RunConditions) -> Result<Self, Error> {
         let firsts: Vec<usize> = plan
             .nodes()
             .iter()
@@ -77,23 +60,12 @@ impl<'p> LearningDirector<'p> {
             crews,
             may_move: true,
             costs: ChangeCosts::default(),
-            decisions: Vec::new(),
-            lacking: None,
-            learnt: Learnt { replayed: settings.replay.is_some(), ..Learnt::default() },
-            settings,
+            conditions,
+            learnt: Learnt::default(),
         })
     }
 
-    /// Checks that every change so far was repeated, if changes are to be.
-    ///
-    /// # Errors
-    /// [`Error::Record`] with the memory that one lacked, the same on every rank.
-    pub fn check_repeated(&self) -> Result<(), Error> {
-        self.lacking.clone().map_or(Ok(()), |reason| Err(Error::Record(reason)))
-    }
-
-    /// Returns the times of the steps of all devices, in the order of the ranks. A device that had no work has none,
-    /// and no device has any if a record was repeated.
+    /// Returns the times of the steps of all devices, in the order of the ranks. A device that had no work has none.
     pub fn list_series(&self) -> Vec<Vec<Series>> {
         self.list_devices(Crew::list_series)
     }
@@ -109,7 +81,7 @@ impl<'p> LearningDirector<'p> {
         let nodes = self.plan.nodes().iter();
         let mut all: Vec<Vec<V>> =
             nodes.map(|node| vec![V::default(); node.devices.len()]).collect();
-        for crew in self.crews.iter().filter(|_| self.settings.replay.is_none()) {
+        for crew in &self.crews {
             let mut seen = of_crew(crew).into_iter();
             for devices in &mut all[crew.ranks.clone()] {
                 devices.iter_mut().zip(&mut seen).for_each(|(device, seen)| *device = seen);
@@ -118,17 +90,14 @@ impl<'p> LearningDirector<'p> {
         all.concat()
     }
 
-    /// Returns what was learnt in a run with `changing_s` seconds of changes, and its record if it was to be kept.
-    pub fn finish(mut self, changing_s: f64) -> (Learnt, Option<RunRecord>) {
-        let mut learnt = std::mem::take(&mut self.learnt);
-        learnt.changing_s = changing_s;
+    /// Returns what was learnt in a run with `changing_s` seconds of changes.
+    pub fn finish(self, changing_s: f64) -> Learnt {
+        let mut learnt = Learnt { changing_s, ..self.learnt };
         for crew in &self.crews {
             crew.add_to(&mut learnt, self.plan);
         }
         learnt.changes.sort_by_key(|change| change.step);
-        let record = (self.settings.keeps_record)
-            .then(|| RunRecord::new(self.plan.clone(), self.settings.conditions, self.decisions));
-        (learnt, record)
+        learnt
     }
 
     /// Learns from the steps since the last decision, and decides.
@@ -142,7 +111,7 @@ impl<'p> LearningDirector<'p> {
                 plan: self.plan,
                 now: at.assignment,
                 ranks: crew.ranks.clone(),
-                conditions: &self.settings.conditions,
+                conditions: &self.conditions,
                 may_move: self.may_move,
                 costs: self.costs,
             };
@@ -166,37 +135,6 @@ impl<'p> LearningDirector<'p> {
             }
         }
     }
-
-    /// Repeats a recorded decision, with the times that led to it.
-    fn repeat(&mut self, at: &StepTimes<'_>) -> Result<RecordedDecision, Error> {
-        self.check_repeated()?;
-        let recorded = self.settings.replay.as_ref();
-        let index = self.learnt.decisions - 1;
-        let recorded = recorded.and_then(|record| record.decision(index)).cloned();
-        let Some(recorded) = recorded.filter(|recorded| recorded.step == at.step) else {
-            return Err(Error::Record(format!("it has no decision on step {}", at.step)));
-        };
-        let directive = self.learn(&StepTimes {
-            ranks: recorded.ranks.clone(),
-            changing_s: recorded.changing_s,
-            ..*at
-        })?;
-        if directive != recorded.directive {
-            return Err(Error::Record(format!(
-                "its times lead to another decision on step {}",
-                at.step
-            )));
-        }
-        if recorded.is_refused {
-            self.forget_change();
-        }
-        Ok(recorded)
-    }
-
-    fn forget_change(&mut self) {
-        self.may_move = false;
-        self.crews.iter_mut().for_each(Crew::forget_change);
-    }
 }
 
 /// Takes the parts of some ranks from a change.
@@ -217,20 +155,7 @@ impl Director for LearningDirector<'_> {
     fn decide(&mut self, at: &StepTimes<'_>) -> Result<Directive, Error> {
         let start = Instant::now();
         self.learnt.decisions += 1;
-        let decision = match self.settings.replay {
-            Some(_) => self.repeat(at)?,
-            None => RecordedDecision {
-                directive: self.learn(at)?,
-                step: at.step,
-                ranks: at.ranks.clone(),
-                changing_s: at.changing_s,
-                is_refused: false,
-            },
-        };
-        let directive = decision.to_obey();
-        if self.settings.keeps_record {
-            self.decisions.push(decision);
-        }
+        let directive = self.learn(at)?;
         self.learnt.deciding_s += start.elapsed().as_secs_f64();
         Ok(directive)
     }
@@ -243,13 +168,8 @@ impl Director for LearningDirector<'_> {
     }
 
     fn note_refusal(&mut self, reason: &Error) {
-        if self.settings.replay.is_some() {
-            self.lacking = Some(format!("a change of it finds no memory: {reason}"));
-        }
-        self.forget_change();
+        self.may_move = false;
+        self.crews.iter_mut().for_each(Crew::forget_change);
         self.learnt.notices.push(format!("parts of C stay where they are: {reason}"));
-        if let Some(last) = self.decisions.last_mut() {
-            last.is_refused = true;
-        }
     }
 }

@@ -23,8 +23,6 @@ pub struct Learnt {
     pub devices: Vec<LearntDevice>,
     /// Unusual facts, one line each: times that nothing could be learnt from, and changes without memory.
     pub notices: Vec<String>,
-    /// `true` if the decisions were those of a record.
-    pub replayed: bool,
 }
 
 /// A change of the division in mid-run.

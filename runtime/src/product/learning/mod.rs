@@ -2,14 +2,11 @@
 //!
 //! * `director.rs`: what is learnt and decided on the head rank;
 //! * `crew.rs`: the ranks that divide the same steps, with their learner;
-//! * `learnt.rs`: what a run has learnt, for reports;
-//! * `record.rs`: times and decisions of a run, from which it can be repeated.
+//! * `learnt.rs`: what a run has learnt, for reports.
 
 mod crew;
 mod director;
 mod learnt;
-mod record;
 
-pub use director::{LearningDirector, LearningSettings};
+pub use director::LearningDirector;
 pub use learnt::{Learnt, LearntChange, LearntDevice, LearntDrift};
-pub use record::{RecordedDecision, RunRecord};

@@ -27,13 +27,12 @@ fn devices_of_which_no_step_is_kept_are_explained() {
 fn times_of_hosts_of_one_name_are_not_mixed() {
     let key = make_test_source().make_key(make_problem(8).1, &[]);
     let times = |first: u64| (first..first + 2).map(|units| time_message(units as usize, 1.0));
-    let mut seen = BTreeMap::new();
     // Two kernels that share all cores of a host may have one key.
     for places in [["a (1)", "a (2)"], ["b", "b"]] {
         let sources = places.map(|place| (key.clone(), place));
-        seen.clear();
-        keep_by_key(&mut seen, sources.into_iter(), [times(1), times(10)]);
-        let sizes = seen[&key].iter().map(|sample| sample.units);
+        let mut store = open_store(&[], &[]).1.store;
+        store.keep(sources.into_iter(), [times(1), times(10)]);
+        let sizes = store.seen[&key].iter().map(|sample| sample.units);
         let sizes: Vec<u64> = sizes.collect();
         if places[0] == places[1] {
             assert_eq!(sizes, [1, 2, 10, 11])
@@ -61,8 +60,6 @@ fn open_folder(folder: &TempDir, sources: &[KeySource]) -> JobStore {
         store: ModelStore::open(StoreMode::ReadWrite, Some(places)).unwrap(),
         mpi: "Open MPI v4.1.4".to_owned(),
         sources: sources.iter().map(|source| vec![source.clone()]).collect(),
-        writer: None,
-        seen: BTreeMap::new(),
     }
 }
 
@@ -83,7 +80,7 @@ fn make_problem(width: usize) -> (Problem, KeyedWork) {
 }
 
 /// Looks for a device with panels of `wanted` columns in a store that knows it with panels of `stored`.
-fn find_by_width(source: &KeySource, stored: usize, wanted: usize) -> (KnownDevice, Vec<String>) {
+fn find_by_width(source: &KeySource, stored: usize, wanted: usize) -> (KnownTimes, Vec<String>) {
     let key = source.make_key(make_problem(stored).1, &[]);
     let (_folder, store) =
         open_store(std::slice::from_ref(source), &[store_time(&key, 1, stored as f64)]);
@@ -178,7 +175,7 @@ fn bounds_alone_are_no_knowledge() {
     run.samples[0].at_least = true;
     let (_folder, store) = open_store(&[source], &[run]);
     let known = store.find_devices(&problem, 16).0.concat();
-    assert_eq!(known, [KnownDevice::fresh()]);
+    assert_eq!(known, [KnownTimes::fresh()]);
 }
 
 #[test]

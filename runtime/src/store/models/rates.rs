@@ -36,16 +36,9 @@ pub(super) const MONTH_S: f64 = 30.0 * 86_400.0;
 /// Largest number of points returned for a device.
 pub(super) const POINTS: usize = 24;
 
-/// A run, and the median time of every size, which follow from it once: a plan asks for them many times.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct RatedRun {
-    pub run: StoredRun,
-    pub times: Vec<LogTime>,
-}
-
 /// Returns the runs that count, and the reason why older ones do not.
-pub(super) fn drop_outdated<'r>(runs: &[&'r RatedRun]) -> (Vec<&'r RatedRun>, Option<String>) {
-    let mut counting: Vec<&RatedRun> = Vec::new();
+pub(super) fn drop_outdated<'r>(runs: &[&'r StoredRun]) -> (Vec<&'r StoredRun>, Option<String>) {
+    let mut counting: Vec<&StoredRun> = Vec::new();
     let mut reason = None;
     for &run in &runs[runs.len().saturating_sub(LATEST)..] {
         counting.push(run);
@@ -66,19 +59,22 @@ pub(super) fn drop_outdated<'r>(runs: &[&'r RatedRun]) -> (Vec<&'r RatedRun>, Op
 }
 
 /// Returns the factor by which all of the last runs contradict the ones before them.
-fn find_contradiction(old: &[&RatedRun], last: &[&RatedRun]) -> Option<f64> {
-    let known: Vec<LogTime> = old.iter().flat_map(|run| run.times.clone()).collect();
+fn find_contradiction(old: &[&StoredRun], last: &[&StoredRun]) -> Option<f64> {
+    let known: Vec<LogTime> = old.iter().flat_map(|run| list_times(run)).collect();
     let off: Vec<f64> = last
         .iter()
         .rev()
         // Most runs agree with those before.
-        .map(|run| compare(&run.times, &known).filter(|log| log.abs() > TOLERANCE))
+        .map(|run| compare(&list_times(run), &known).filter(|log| log.abs() > TOLERANCE))
         .collect::<Option<_>>()?;
     if off.is_empty() {
         return None;
     }
-    let squares: Vec<f64> =
-        old.iter().filter_map(|run| compare(&run.times, &known)).map(|log| log * log).collect();
+    let squares: Vec<f64> = old
+        .iter()
+        .filter_map(|run| compare(&list_times(run), &known))
+        .map(|log| log * log)
+        .collect();
     let variance = match squares.len() {
         0 | 1 => ONE_RUN.powi(2),
         n => squares.iter().sum::<f64>() / (n - 1) as f64,
@@ -112,7 +108,7 @@ fn compare(times: &[LogTime], others: &[LogTime]) -> Option<f64> {
 }
 
 /// Returns the median time of every size of a run.
-pub(super) fn list_times(run: &StoredRun) -> Vec<LogTime> {
+fn list_times(run: &StoredRun) -> Vec<LogTime> {
     run.samples
         .iter()
         .map(|series| LogTime {
@@ -124,27 +120,22 @@ pub(super) fn list_times(run: &StoredRun) -> Vec<LogTime> {
         .collect()
 }
 
-/// A time of a run, with the variance of its age.
-struct AgedTime {
-    time: LogTime,
-    run: usize,
-    age: f64,
-}
-
 /// Combines runs: the median of the runs' medians for sizes that count as one, up to the ratio `same`.
-pub(super) fn combine(runs: &[&RatedRun], now_s: u64, same: f64) -> Vec<LogTime> {
-    let mut all = Vec::new();
-    for (index, RatedRun { run, times }) in runs.iter().enumerate() {
+pub(super) fn combine(runs: &[&StoredRun], now_s: u64, same: f64) -> Vec<LogTime> {
+    let mut all: Vec<(usize, LogTime)> = Vec::new();
+    for (index, run) in runs.iter().enumerate() {
         let months = (now_s.saturating_sub(run.at_s) as f64 / MONTH_S).min(MONTHS);
         let age = MONTH.powi(2) * months;
-        all.extend(times.iter().map(|&time| AgedTime { time, run: index, age }));
+        all.extend(
+            list_times(run).into_iter().map(|time| (index, LogTime { variance: age, ..time })),
+        );
     }
-    all.sort_by(|a, b| a.time.d.total_cmp(&b.time.d));
+    all.sort_by(|(_, a), (_, b)| a.d.total_cmp(&b.d));
     let mut combined = Vec::new();
     let mut rest = &all[..];
-    while let Some(first) = rest.first() {
-        let limit = same * first.time.d;
-        let (group, larger) = rest.split_at(rest.partition_point(|aged| aged.time.d <= limit));
+    while let Some((_, first)) = rest.first() {
+        let limit = same * first.d;
+        let (group, larger) = rest.split_at(rest.partition_point(|(_, time)| time.d <= limit));
         combined.push(combine_size(group));
         rest = larger;
     }
@@ -152,14 +143,14 @@ pub(super) fn combine(runs: &[&RatedRun], now_s: u64, same: f64) -> Vec<LogTime>
 }
 
 /// Combines times that count as those of one size. A measured time replaces bounds.
-fn combine_size(group: &[AgedTime]) -> LogTime {
-    let is_bound = group.iter().all(|aged| aged.time.is_bound());
+fn combine_size(group: &[(usize, LogTime)]) -> LogTime {
+    let is_bound = group.iter().all(|(_, time)| time.is_bound());
     let mut of_runs: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
     let (mut sizes, mut age) = (Vec::new(), f64::INFINITY);
-    for aged in group.iter().filter(|aged| aged.time.is_bound() == is_bound) {
-        of_runs.entry(aged.run).or_default().push(aged.time.unit_log());
-        sizes.push(aged.time.d);
-        age = age.min(aged.age);
+    for (run, time) in group.iter().filter(|(_, time)| time.is_bound() == is_bound) {
+        of_runs.entry(*run).or_default().push(time.unit_log());
+        sizes.push(time.d);
+        age = age.min(time.variance);
     }
     let logs: Vec<f64> = of_runs.values().map(|logs| find_median(logs)).collect();
     let log = find_median(&logs);

@@ -105,7 +105,7 @@ impl<T: Scalar> Probe<T> {
         seed: u64,
     ) -> Result<Self, Error> {
         let _call = CollectiveCall::new(comm, "beginning a check")
-            .with_scalars(scalars)
+            .with_settings(scalars.describe())
             .with("C", &(c.spread().rows(), c.spread().cols()))
             .with("factors", &factors.is_some())
             .with("seed", &seed)

@@ -112,22 +112,6 @@ const FORCED: &str = "mxm --m 300 --n 200 --k 250 --block 32 --panel 16 \
                       --platform cluster-configs/emulated-hybrid.toml";
 
 #[test]
-fn records_are_as_their_schema_says() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let record = folder.path().join("record.json");
-    run_forced(&format!("--record {}", record.display()));
-    let record = parse_json(&read_file(&record));
-    check_documents("record", slice::from_ref(&record));
-    // Its plan is a saved plan without predictions.
-    let mut plan = run_forced("--plan");
-    let recorded = record["plan"].as_object().expect("a plan").clone();
-    plan.as_object_mut().expect("a plan").extend(recorded);
-    if let Err(reason) = Schema::new("plan").check(&plan) {
-        panic!("{reason}\n{plan:#}");
-    }
-}
-
-#[test]
 fn plans_are_as_their_schema_says() {
     check_documents(
         "plan",

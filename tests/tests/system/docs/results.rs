@@ -1,17 +1,21 @@
 //! Tables of results, made from the reports of the campaigns.
 
-use isochron_campaign::{GoalOutcome, GoalRow, Parameter, Report};
+use isochron_campaign::{CampaignReport, GoalOutcome, GoalRow, Parameter};
 
 use super::pages::find_root;
 
 /// Reads the report of a published campaign.
-fn read_report(name: &str) -> Report {
+fn read_report(name: &str) -> CampaignReport {
     let folder = find_root().join("bench/results").join(name);
-    Report::read(&folder).unwrap_or_else(|error| panic!("{name}: {error}"))
+    CampaignReport::read(&folder).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 /// Returns the rows of a goal at the points with these parameters.
-fn list_goals<'r>(report: &'r Report, name: &str, parameters: &[(&str, i64)]) -> Vec<&'r GoalRow> {
+fn list_goals<'r>(
+    report: &'r CampaignReport,
+    name: &str,
+    parameters: &[(&str, i64)],
+) -> Vec<&'r GoalRow> {
     let rows = report.goals.iter().filter(|row| {
         row.goal.starts_with(name)
             && parameters.iter().all(|(parameter, value)| {

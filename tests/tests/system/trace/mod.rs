@@ -11,7 +11,7 @@ use isochron_tests::launch::{
 use serde_json::Value;
 
 use crate::command::{Folder, json};
-use crate::records::{SLOW, make_folder};
+use crate::learnt::{SLOW, make_folder};
 
 /// Returns a folder with the messages of Perfetto for Python. It is made once for all tests.
 fn install_messages() -> &'static Path {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use isochron_hierarchy::printable::escape;
+use isochron_base::printable::escape;
 use regex::Regex;
 use toml::Spanned;
 use toml::de::DeValue;
@@ -13,10 +13,11 @@ use toml::de::DeValue;
 use super::combine::{MOST, combine_all, join};
 use super::raw::{Lists, RawContender, RawFile, RawGoal};
 use super::{
-    Better, Campaign, ComputedValue, Contender, FOLDER, Goal, Repeat, TOOK, fingerprint_definition,
+    Better, Campaign, CampaignGoal, ComputedValue, Contender, FOLDER, Repeat, TOOK,
+    fingerprint_definition,
 };
 use crate::expression::Expression;
-use crate::point::{Parameter, Parameters, Point, describe_parameters};
+use crate::point::{CampaignPoint, Parameter, Parameters, describe_parameters};
 use crate::reading::ResultRule;
 use crate::template::{Template, is_name};
 
@@ -101,7 +102,7 @@ struct Space<'r> {
     /// Numbers as the file writes them, by their bits.
     numbers: Arc<BTreeMap<u64, String>>,
     names: BTreeSet<&'r str>,
-    points: &'r [Point],
+    points: &'r [CampaignPoint],
 }
 
 impl Space<'_> {
@@ -287,7 +288,7 @@ fn check_lists(lists: &Lists) -> Result<(), Mistake> {
 }
 
 /// Lists the points: all combinations of the sweep, joined with the rows of each zip, without those excluded.
-fn list_points(raw: &RawFile) -> Result<Vec<Point>, Mistake> {
+fn list_points(raw: &RawFile) -> Result<Vec<CampaignPoint>, Mistake> {
     check_lists(&raw.sweep)?;
     // In the order of the file.
     let mut lists: Vec<_> = raw.sweep.iter().collect();
@@ -304,7 +305,7 @@ fn list_points(raw: &RawFile) -> Result<Vec<Point>, Mistake> {
         points = exclude(points, text, &list_parameters(raw))?;
     }
     let mut seen = BTreeSet::new();
-    let points: Vec<Point> = points.into_iter().map(Point::new).collect();
+    let points: Vec<CampaignPoint> = points.into_iter().map(CampaignPoint::new).collect();
     match points.iter().find(|point| !seen.insert(point.id.clone())) {
         Some(twice) => Err(Mistake::new(
             first,
@@ -362,7 +363,7 @@ fn exclude(
 
 /// Sets the number of nodes that each point needs.
 fn set_nodes(
-    points: &mut [Point],
+    points: &mut [CampaignPoint],
     nodes: &Spanned<Parameter>,
     parameters: &BTreeSet<&str>,
 ) -> Result<(), Mistake> {
@@ -653,7 +654,7 @@ fn check_goal(
     goal: &Spanned<RawGoal>,
     contenders: &[Contender],
     space: &Space<'_>,
-) -> Result<Goal, Mistake> {
+) -> Result<CampaignGoal, Mistake> {
     let RawGoal { name, when, ratio, value, at_least, at_most } = goal.get_ref();
     let (above, below) = match (ratio, value) {
         (Some([above, below]), None) => (above, Some(below)),
@@ -668,7 +669,7 @@ fn check_goal(
         return Err(Mistake::new(goal.span(), reason));
     }
     let side = |text| read_side(text, contenders, space);
-    Ok(Goal {
+    Ok(CampaignGoal {
         name: name.clone(),
         above: side(above)?,
         below: below.map(side).transpose()?,

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use isochron_hierarchy::printable::escape;
+use isochron_base::printable::escape;
 use minijinja::value::Serde;
 use minijinja::{Environment, UndefinedBehavior, context};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::markdown::format_interval;
-use super::{GoalOutcome, Mark, Report, ReportRow, Standing, format_number};
+use super::{CampaignReport, ContenderStanding, GoalOutcome, PointMark, ReportRow, format_number};
 use crate::environment::{
     describe_fact, find_reference, list_differences, list_failed_launchers, list_unlike_hosts,
 };
@@ -36,13 +36,13 @@ struct Tally {
 
 /// A number at the head of the page.
 #[derive(Serialize)]
-struct Tile {
+struct PageTile {
     name: &'static str,
     value: String,
     more: String,
 }
 
-impl Report {
+impl CampaignReport {
     /// Formats the report as a page of HTML that needs no other file and no network.
     ///
     /// # Errors
@@ -138,30 +138,30 @@ impl Report {
         })
     }
 
-    fn make_tiles(&self) -> Vec<Tile> {
+    fn make_tiles(&self) -> Vec<PageTile> {
         let points: BTreeMap<&str, bool> =
             self.rows.iter().map(|row| (row.point.as_str(), row.end.is_some())).collect();
         let ended = points.values().filter(|has_ended| **has_ended).count();
-        let count = |mark: Mark| {
+        let count = |mark: PointMark| {
             let marked = self.repetitions.iter();
             marked.filter(|repetition| repetition.mark == mark).count()
         };
-        let disturbed = count(Mark::CountedDisturbed) + count(Mark::Replaced);
-        let failed = count(Mark::Failed) + count(Mark::TimedOut);
+        let disturbed = count(PointMark::CountedDisturbed) + count(PointMark::Replaced);
+        let failed = count(PointMark::Failed) + count(PointMark::TimedOut);
         let took_s: f64 = self.repetitions.iter().map(|it| it.took_s).sum();
         let contenders = self.rows.len() / points.len().max(1);
         let mut tiles = vec![
-            Tile {
+            PageTile {
                 name: "Points",
                 value: points.len().to_string(),
                 more: format!("{ended} ended, {}", count_of(contenders, "contender")),
             },
-            Tile {
+            PageTile {
                 name: "Repetitions",
                 value: self.repetitions.len().to_string(),
                 more: format!("{disturbed} disturbed, {failed} failed"),
             },
-            Tile {
+            PageTile {
                 name: "Measured",
                 value: describe_seconds(took_s),
                 more: format!("in {}", count_of(self.environments.len(), "environment")),
@@ -169,7 +169,7 @@ impl Report {
         ];
         if !self.goals.is_empty() {
             let count = |outcome| self.count_goals(outcome);
-            tiles.push(Tile {
+            tiles.push(PageTile {
                 name: "Goals met",
                 value: format!("{} of {}", count(GoalOutcome::Met), self.goals.len()),
                 more: format!(
@@ -199,9 +199,9 @@ impl Report {
                 tallies.len() - 1
             });
             match row.standing {
-                Some(Standing::Better) => tallies[number].good += 1,
-                Some(Standing::Worse) => tallies[number].bad += 1,
-                Some(Standing::Unclear) | None => tallies[number].unclear += 1,
+                Some(ContenderStanding::Better) => tallies[number].good += 1,
+                Some(ContenderStanding::Worse) => tallies[number].bad += 1,
+                Some(ContenderStanding::Unclear) | None => tallies[number].unclear += 1,
             }
         }
         for tally in &mut tallies {

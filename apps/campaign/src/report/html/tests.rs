@@ -13,7 +13,7 @@ fn interval(median: f64) -> MedianInterval {
 }
 
 /// Makes a report of these contenders, each with six repetitions at each point.
-fn make_report(points: i64, contenders: &[&str]) -> Report {
+fn make_report(points: i64, contenders: &[&str]) -> CampaignReport {
     let cells = (0..points).flat_map(|size| contenders.iter().map(move |name| (size, *name)));
     let rows: Vec<ReportRow> = cells
         .map(|(size, contender)| {
@@ -28,7 +28,7 @@ fn make_report(points: i64, contenders: &[&str]) -> Report {
                 better: Better::More,
                 value: Some(interval(100.0)),
                 ratio: (!is_first).then(|| interval(1.2)),
-                standing: (!is_first).then_some(Standing::Better),
+                standing: (!is_first).then_some(ContenderStanding::Better),
                 results: [("gflops".to_owned(), interval(100.0))].into(),
                 disturbed: 0,
                 failed: 0,
@@ -44,12 +44,12 @@ fn make_report(points: i64, contenders: &[&str]) -> Report {
             start_s: 1.7e9 + f64::from(round),
             took_s: 0.5,
             value: Some(100.0),
-            mark: Mark::Counted,
+            mark: PointMark::Counted,
             note: String::new(),
             environment: "e".to_owned(),
         })
     });
-    Report {
+    CampaignReport {
         schema: 1,
         name: "a campaign".to_owned(),
         about: None,
@@ -141,7 +141,7 @@ fn hostile_texts_stay_texts() {
 fn numbers_that_json_lacks_are_missing() {
     let mut report = make_report(1, &["one", "two"]);
     report.rows[1].ratio = Some(MedianInterval { low: None, high: None, ..interval(f64::NAN) });
-    report.rows[1].standing = Some(Standing::Unclear);
+    report.rows[1].standing = Some(ContenderStanding::Unclear);
     report.repetitions[0].value = Some(f64::INFINITY);
     let data = read_data(&report.format_html().unwrap());
     assert_eq!(data["rows"][1]["ratio"]["median"], Value::Null);
@@ -165,7 +165,7 @@ fn a_campaign_of_failures_names_them_and_has_no_verdicts() {
         row.results.clear();
     }
     for repetition in &mut report.repetitions {
-        (repetition.value, repetition.mark) = (None, Mark::TimedOut);
+        (repetition.value, repetition.mark) = (None, PointMark::TimedOut);
     }
     report.failures.push(Failed {
         parameters: report.rows[0].parameters.clone(),
@@ -204,7 +204,7 @@ fn environments_come_in_the_order_of_their_use() {
 #[test]
 fn verdicts_and_goals_are_counted() {
     let mut report = make_report(3, &["one", "two", "time"]);
-    report.rows[4].standing = Some(Standing::Worse);
+    report.rows[4].standing = Some(ContenderStanding::Worse);
     report.rows[7].standing = None;
     // It is better in the other direction.
     for row in report.rows.iter_mut().skip(2).step_by(3) {

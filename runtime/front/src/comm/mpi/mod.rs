@@ -44,7 +44,7 @@ const LONGEST: usize = 1 << 30;
 /// Largest number of values that are summed at once.
 const MAX_SUMMED: usize = 1 << 27;
 /// The bytes of a number of 64 bits.
-type Word = [u8; LENGTH_BYTES];
+type MpiWord = [u8; LENGTH_BYTES];
 /// Bytes of the number of bytes of a rank's data.
 const LENGTH_BYTES: usize = size_of::<u64>();
 /// The most bytes that travel with their length.
@@ -338,8 +338,8 @@ impl MpiComm {
     fn sum<T: Equivalence + Copy + Add<Output = T>>(
         &self,
         values: &mut [T],
-        encode: fn(T) -> Word,
-        decode: fn(Word) -> T,
+        encode: fn(T) -> MpiWord,
+        decode: fn(MpiWord) -> T,
     ) -> Result<(), Error> {
         let short = self.count_short_bytes();
         let bytes = size_of_val(values);

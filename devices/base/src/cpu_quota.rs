@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::host::cgroup::find_groups;
+use crate::cgroup::find_groups;
 
 /// Returns the CPU quota of this process in cores, such as 2.5 (two and a half seconds of CPU time a second); `None`
 /// without a quota. It is the least over all control groups of the process (versions 1 and 2, every level up to the
@@ -46,7 +46,7 @@ fn parse_ratio(quota_us: &str, period_us: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::cgroup::make_tree;
+    use crate::cgroup::make_tree;
 
     #[test]
     fn version_2_counts_every_level() {

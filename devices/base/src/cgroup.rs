@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 /// A folder that describes a control group, and the version of control groups, 1 or 2.
-pub(crate) type GroupFolder = (PathBuf, u32);
+pub type GroupFolder = (PathBuf, u32);
 
 /// Finds the folders of the groups of this process that `controller` (`memory`, `cpu`) confines, on a file system with
 /// this root. Each is followed by those of the visible groups above it.
-pub(crate) fn find_groups(root: &Path, controller: &str) -> Vec<GroupFolder> {
+pub fn find_groups(root: &Path, controller: &str) -> Vec<GroupFolder> {
     let cgroup = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     let place = (root.to_owned(), controller.to_owned(), cgroup);
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);

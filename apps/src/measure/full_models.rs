@@ -18,7 +18,7 @@ use crate::lines::count;
 use crate::terminal_line::{TerminalLine, describe_interval};
 
 /// The measurements of all parts.
-pub struct Campaign<'a> {
+pub struct FullModels<'a> {
     pub comm: &'a dyn Comm,
     pub work: Box<dyn MeasuredWork + 'a>,
     pub config: MeasureConfig,
@@ -42,7 +42,7 @@ enum SizeEnd {
     Load,
 }
 
-impl Campaign<'_> {
+impl FullModels<'_> {
     /// Takes the points of an earlier command, then measures size after size until the models are complete. `files` are
     /// those of the head rank.
     ///

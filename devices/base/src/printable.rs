@@ -13,7 +13,7 @@ pub const LONGEST: usize = 80;
 /// Returns `name` for a line: hidden characters escaped, and the middle left out if it is longer than [`LONGEST`].
 ///
 /// ```
-/// use isochron_hierarchy::printable::show_name;
+/// use isochron_base::printable::show_name;
 ///
 /// assert_eq!(show_name("cpu\u{200b}0"), "cpu\\u{200b}0");
 /// assert_eq!(show_name(&"x".repeat(1000)).chars().count(), 80);
@@ -25,7 +25,7 @@ pub fn show_name(name: &str) -> Cow<'_, str> {
 /// Returns a path for a line: hidden characters escaped, and nothing left out, since a path is needed as it is.
 ///
 /// ```
-/// use isochron_hierarchy::printable::show_path;
+/// use isochron_base::printable::show_path;
 ///
 /// assert_eq!(show_path("a\nb.npy".as_ref()), "a\\nb.npy");
 /// ```

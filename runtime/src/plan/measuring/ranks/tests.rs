@@ -90,14 +90,14 @@ fn prepare_measurer<'a>(
     comm: &'a LocalComm,
     team: &'a mut DeviceTeam,
     steps: usize,
-) -> NodeMeasurer<'a, f64> {
+) -> Ranks<'a, f64> {
     let measure = MeasureConfig { max_reps: 1000, max_seconds: 1e9, ..MeasureConfig::default() };
     let problem = Problem::new(64, 64, steps, 1).unwrap();
     let config = BalanceConfig::default();
     let mut task = PlanningTask::new(comm, team, problem, config, measure).unwrap();
     task.kernel_width = 1;
     (task.config.strategy, task.config.steps) = (Strategy::Fpm, steps as u64);
-    NodeMeasurer::new(comm, team, None, measure, task)
+    Ranks::new(comm, team, None, measure, task, Default::default())
 }
 
 /// Counts the updates of one measurement in a run of `steps` steps.

@@ -1,19 +1,29 @@
-//! The measurement of a node's time: IDPA on its devices, in step with the other nodes.
+//! The answers that all ranks measure: the times of nodes, by IDPA on the devices of each in step with the others, the
+//! links, and the memory.
 
+use isochron_devices::internal::memory_bounds;
 use isochron_devices::measure::{InStep, UpdateOperands};
 use isochron_devices::{
     Depth, DeviceTeam, JobShape, MeasureConfig, MeasureTally, Scalar, measure_team,
 };
-use isochron_hierarchy::balance::{BalanceStep, DeviceBalance, Extent, Rule};
-use isochron_hierarchy::decide::{Division, NodeDevices};
+use isochron_hierarchy::balance::{BalanceStep, DeviceBalance, Extent, imbalance};
+use isochron_hierarchy::decide::{Division, NodeDevices, PlanAnswer, PlanRequest};
+use isochron_hierarchy::predict::Links;
 use isochron_hierarchy::times::{MeasureOutcome, Measurement, Sample, Series};
 
-use super::{MEASUREMENT_SHARE, PlanningTask};
-use crate::comm::{Comm, MeasureRounds, agree};
+use super::task::{MEASUREMENT_SHARE, PlanningTask};
+use crate::comm::{Comm, LinkLadder, MeasureRounds, agree};
 use crate::error::Error;
-use crate::plan::host_memory;
+use crate::plan::Plan;
+use crate::plan::host_memory::{self, MemoryNeed, share_memory};
 use crate::progress::{DeviceCall, Observer, Progress, tell};
-use crate::store::{KnownDevice, add_series};
+use crate::store::{KnownTimes, add_series};
+
+/// Messages between ranks of one host are not slower than this.
+const SLOWEST_MEMORY: Links = Links { latency_s: 1e-4, bytes_per_s: 2e8 };
+
+/// Links without a measurement.
+const FREE: Links = Links { latency_s: 0.0, bytes_per_s: f64::INFINITY };
 
 /// Logs a measurement, and its problems at a higher level.
 fn log_measurement(device: &str, rows: usize, columns: u64, measurement: &Measurement) {
@@ -45,14 +55,18 @@ fn limit_reps(measure: MeasureConfig, steps: u64, updates: f64) -> MeasureConfig
     MeasureConfig { max_reps, ..measure }
 }
 
-/// The measurement of a node's devices.
-pub(crate) struct NodeMeasurer<'a, T> {
+/// The ranks of a job, which measure in step. Each has the devices of its node.
+pub(crate) struct Ranks<'a, T> {
     pub comm: &'a dyn Comm,
     pub team: &'a mut DeviceTeam,
     pub observer: Option<&'a dyn Observer>,
     /// Repetitions of a measurement; a short run allows fewer.
     pub measure: MeasureConfig,
     pub task: PlanningTask,
+    /// Capacity of the links between ranks, as far as measured.
+    pub ladder: LinkLadder,
+    /// Seconds of this node's devices for one of a core that handles a message.
+    message_cost: f64,
     /// Tally of this node's measurements.
     pub measured: MeasureTally,
     pub(crate) operands: UpdateOperands<T>,
@@ -65,7 +79,7 @@ pub(crate) struct NodeMeasurer<'a, T> {
     seen: Vec<Vec<Series>>,
 }
 
-impl<'a, T: Scalar> NodeMeasurer<'a, T> {
+impl<'a, T: Scalar> Ranks<'a, T> {
     /// Prepares measurements for this task.
     pub(crate) fn new(
         comm: &'a dyn Comm,
@@ -73,6 +87,7 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
         observer: Option<&'a dyn Observer>,
         measure: MeasureConfig,
         task: PlanningTask,
+        (ladder, message_cost): (LinkLadder, f64),
     ) -> Self {
         Self {
             devices: NodeDevices::new(task.config, team.len()),
@@ -82,6 +97,8 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
             observer,
             measure,
             task,
+            ladder,
+            message_cost,
             measured: MeasureTally::default(),
             operands: UpdateOperands::default(),
             iterations: 0,
@@ -91,7 +108,7 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
 
     /// Takes what is known of this rank's devices: balancing starts with their points, if all of them have some. An even division
     /// asks for no knowledge.
-    pub(crate) fn take_known(&mut self, known: &[KnownDevice]) {
+    pub(crate) fn take_known(&mut self, known: &[KnownTimes]) {
         if known.is_empty() || known.iter().any(|device| device.points.is_empty()) {
             return;
         }
@@ -110,6 +127,96 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
     /// Gives back the memory of measuring.
     pub(crate) fn free_operands(&mut self) {
         self.operands = UpdateOperands::default();
+    }
+
+    /// Measures for a request of the planner.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub(super) fn answer(&mut self, request: PlanRequest) -> Result<PlanAnswer, Error> {
+        let comm = self.comm;
+        Ok(match request {
+            PlanRequest::MessageCosts => PlanAnswer::MessageCosts(self.measure_messages()?),
+            PlanRequest::Links { run_s } => PlanAnswer::Links(self.measure_links(run_s)?),
+            PlanRequest::Times { extents, along_k } => {
+                let mine = self.measure(extents[comm.rank()], along_k)?;
+                let times = comm.gather(&mine)?;
+                let times_s: Vec<f64> = times.iter().map(|time| time.seconds).collect();
+                self.note_measured(&times_s, Some(imbalance(&times_s)));
+                PlanAnswer::Times(times)
+            }
+            PlanRequest::Room(division) => PlanAnswer::Room(self.has_room(division)?),
+        })
+    }
+
+    /// Returns the capacity of the links if it is known as precisely as a run of `run_s` predicted seconds allows.
+    pub(super) fn known_links(&self, run_s: f64) -> Option<Links> {
+        self.ladder.is_settled(run_s).then(|| self.find_links().unwrap_or(FREE))
+    }
+
+    /// Measures the capacity of the links between ranks as precisely as a run of `run_s` predicted seconds allows.
+    /// Links without a measurement cost nothing.
+    ///
+    /// # Collective
+    /// All ranks.
+    fn measure_links(&mut self, run_s: f64) -> Result<Links, Error> {
+        self.ladder.climb(self.comm, run_s)?;
+        Ok(self.find_links().unwrap_or(FREE))
+    }
+
+    /// Returns the capacity of the links as far as measured. Ranks of one host copy messages in its memory: if that
+    /// seems slower than any memory is, other programs had the cores.
+    pub(super) fn find_links(&self) -> Option<Links> {
+        let links = self.ladder.links()?;
+        Some(if self.task.cluster.hidden > 0.0 {
+            links
+        } else {
+            Links {
+                latency_s: links.latency_s.min(SLOWEST_MEMORY.latency_s),
+                bytes_per_s: links.bytes_per_s.max(SLOWEST_MEMORY.bytes_per_s),
+            }
+        })
+    }
+
+    /// Measures the seconds that a byte of a message takes from the arithmetic of each node.
+    ///
+    /// # Collective
+    /// All ranks.
+    fn measure_messages(&mut self) -> Result<Vec<f64>, Error> {
+        let comm = self.comm;
+        let mut byte_s = vec![0.0; comm.size()];
+        byte_s[comm.rank()] = self.message_cost;
+        comm.sum_f64(&mut byte_s)?;
+        if byte_s.iter().all(|&cost| cost <= 0.0) {
+            return Ok(byte_s);
+        }
+        self.ladder.climb(comm, 0.0)?;
+        let core_s = self.ladder.measure_core_s(comm)?;
+        for (cost, core_s) in byte_s.iter_mut().zip(&core_s) {
+            *cost *= core_s;
+        }
+        tracing::debug!(?core_s, devices_s = ?byte_s, "a byte of a message");
+        Ok(byte_s)
+    }
+
+    /// Returns `true` if every rank has the memory for a plan of this division, or for a [leaner](Plan::make_leaner)
+    /// one. The memory of measuring is freed first.
+    ///
+    /// # Collective
+    /// All ranks.
+    fn has_room(&mut self, division: Division) -> Result<bool, Error> {
+        self.free_operands();
+        let comm = self.comm;
+        let mut next = Some(Plan::of_division(self.task.problem, division, &[]));
+        while let Some(plan) = next {
+            let need =
+                MemoryNeed { bytes: plan.memory_bytes(comm.rank()), ..MemoryNeed::default() };
+            match share_memory(comm, need, &memory_bounds()) {
+                Err(Error::Memory { .. }) => next = plan.make_leaner(),
+                shared => return shared.map(|_| true),
+            }
+        }
+        Ok(false)
     }
 
     /// Runs IDPA on a sub-matrix of this node and returns the node's time, that of its slowest device.
@@ -183,7 +290,7 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
         balance: DeviceBalance,
         rounds: &mut MeasureRounds<'_>,
     ) -> Result<DeviceBalance, Error> {
-        if rows == 0 || cols == 0 || self.task.config.rule() == Rule::Even {
+        if rows == 0 || cols == 0 || self.task.is_even {
             return Ok(balance);
         }
         let times = self.measure_devices(rows, depth, &balance.slices, &mut |_needed| {
@@ -267,8 +374,7 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
         tell(self.observer, Progress::Called { times: &[] });
         for (device, (measurement, &columns)) in measured.iter_mut().zip(columns).enumerate() {
             // A look is a few repetitions, and no precision is asked for.
-            let is_look = self.task.config.rule().learns();
-            if is_look && measurement.outcome == MeasureOutcome::OutOfRepetitions {
+            if self.task.learns && measurement.outcome == MeasureOutcome::OutOfRepetitions {
                 measurement.outcome = MeasureOutcome::Precise;
             }
             self.measured.count(measurement);
