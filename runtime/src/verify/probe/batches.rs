@@ -14,8 +14,8 @@ pub(super) const BATCH: usize = 8;
 /// Real numbers of a batch's column: a batch and its sums stay in a core's own caches, and are long enough that their loops
 /// cost more than what is around them.
 const COLUMN: usize = 2048;
-/// Lines of a batch that are added at a time, by vector instructions.
-const LINES: usize = 8;
+/// Lines of a batch that all groups take before the next ones: they stay in the fastest cache.
+const LINES: usize = 256;
 /// Columns that are copied or converted at a time, if the elements cannot be read in place.
 const COPIED: usize = 32;
 
@@ -200,19 +200,6 @@ impl AddGroups<'_> {
     pub fn run(self) {
         Arch::new().dispatch(self);
     }
-
-    /// Adds the products of lines with these factors to the totals at `places`.
-    #[inline(always)]
-    fn add_products(&mut self, lines: &Lines, factors: &[f64; BATCH], places: Range<usize>) {
-        let (highs, lows) = (&mut self.totals.high[places.clone()], &mut self.totals.low[places]);
-        let (mut high, mut low) = (load(highs), load(lows));
-        let sums = sum_lines(lines, |column, number| factors[column] * number);
-        for line in 0..LINES {
-            add_exactly(&mut high[line], &mut low[line], sums[line]);
-        }
-        store(highs, high);
-        store(lows, low);
-    }
 }
 
 /// Compiled for the vector instructions of this processor: all that it calls is inlined.
@@ -220,86 +207,102 @@ impl WithSimd for AddGroups<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(mut self, _simd: S) {
+    fn with_simd<S: Simd>(self, _simd: S) {
         let len = self.batch.columns[0].len();
         for start in (0..len).step_by(LINES) {
-            let count = LINES.min(len - start);
-            let lines: Lines = [0, 1, 2, 3, 4, 5, 6, 7]
-                .map(|column| load(&self.batch.columns[column][start..start + count]));
-            let mut places = self.first + start..self.first + start + count;
+            let end = len.min(start + LINES);
+            let mut columns = self.batch.columns;
+            for column in &mut columns {
+                *column = &column[start..end];
+            }
+            let mut places = self.first + start..self.first + end;
             if !self.counts.is_empty() {
                 // A column that only repeats another has no zeros.
-                let columns = self.batch.cols.len();
-                let zeros =
-                    sum_lines(
-                        &lines,
-                        |column, number| {
-                            if number == 0.0 && column < columns { 1.0 } else { 0.0 }
-                        },
-                    );
-                let counts = &mut self.counts[places.clone()];
-                let before = load(counts);
-                store(counts, std::array::from_fn(|line| before[line] - zeros[line]));
+                let mut factors = [0.0; BATCH];
+                factors[..self.batch.cols.len()].fill(-1.0);
+                add(&mut self.counts[places.clone()], &columns, &factors, |sum, factor, number| {
+                    if number == 0.0 { sum + factor } else { sum }
+                });
             }
             for [factors, term_factors] in self.factors {
-                let terms = match self.terms {
-                    Terms::Sizes => {
-                        sum_lines(&lines, |column, number| term_factors[column] * number.abs())
-                    }
-                    Terms::Squares => sum_lines(&lines, |column, number| {
-                        let product = term_factors[column] * number;
-                        product * product
-                    }),
-                };
                 let sums = &mut self.sums[places.clone()];
-                let before = load(sums);
-                store(sums, std::array::from_fn(|line| before[line] + terms[line]));
+                match self.terms {
+                    Terms::Sizes => add(sums, &columns, term_factors, |sum, factor, number| {
+                        factor.mul_add(number.abs(), sum)
+                    }),
+                    Terms::Squares => add(sums, &columns, term_factors, |sum, factor, number| {
+                        (factor * number).mul_add(factor * number, sum)
+                    }),
+                }
                 if !self.totals.high.is_empty() {
-                    self.add_products(&lines, factors, places.clone());
+                    let Totals { high, low } = &mut *self.totals;
+                    let (high, low) = (&mut high[places.clone()], &mut low[places.clone()]);
+                    add_products(high, low, &columns, factors);
                 }
                 places = places.start + self.stride..places.end + self.stride;
             }
             for factors in self.turned {
-                self.add_products(&lines, factors, places.clone());
+                let Totals { high, low } = &mut *self.totals;
+                let (high, low) = (&mut high[places.clone()], &mut low[places.clone()]);
+                add_products(high, low, &columns, factors);
                 places = places.start + self.stride..places.end + self.stride;
             }
         }
     }
 }
 
-/// Some lines of each column of a batch.
-type Lines = [[f64; LINES]; BATCH];
-
-/// Reads at most [`LINES`] numbers; zeros follow the last ones.
+/// Adds to each sum the terms of a line.
 #[inline(always)]
-fn load(numbers: &[f64]) -> [f64; LINES] {
-    if let Some(lines) = numbers.first_chunk() {
-        return *lines;
-    }
-    let mut lines = [0.0; LINES];
-    lines[..numbers.len()].copy_from_slice(numbers);
-    lines
-}
-
-/// Writes at most [`LINES`] numbers.
-#[inline(always)]
-fn store(numbers: &mut [f64], lines: [f64; LINES]) {
-    match numbers.first_chunk_mut() {
-        Some(all) => *all = lines,
-        None => numbers.copy_from_slice(&lines[..numbers.len()]),
+fn add(
+    sums: &mut [f64],
+    columns: &[&[f64]; BATCH],
+    factors: &[f64; BATCH],
+    term: impl Fn(f64, f64, f64) -> f64,
+) {
+    let columns = shorten(columns, sums.len());
+    for (line, sum) in sums.iter_mut().enumerate() {
+        *sum += sum_line(&columns, line, factors, &term);
     }
 }
 
-/// Adds up a term of each column, line by line.
+/// Adds to each total the products of a line.
 #[inline(always)]
-fn sum_lines(lines: &Lines, term: impl Fn(usize, f64) -> f64) -> [f64; LINES] {
-    let mut sums = [0.0; LINES];
-    for column in 0..BATCH {
-        for line in 0..LINES {
-            sums[line] += term(column, lines[column][line]);
-        }
+fn add_products(
+    high: &mut [f64],
+    low: &mut [f64],
+    columns: &[&[f64]; BATCH],
+    factors: &[f64; BATCH],
+) {
+    let columns = shorten(columns, high.len());
+    for (line, (high, low)) in high.iter_mut().zip(low).enumerate() {
+        let sum =
+            sum_line(&columns, line, factors, |sum, factor, number| factor.mul_add(number, sum));
+        add_exactly(high, low, sum);
     }
-    sums
+}
+
+/// Gives all columns one length, so that no index is checked in a loop. Written out: the compiler forgets the length in a
+/// function that it does not inline, as those of arrays.
+#[inline(always)]
+fn shorten<'a>(columns: &[&'a [f64]; BATCH], len: usize) -> [&'a [f64]; BATCH] {
+    let [c0, c1, c2, c3, c4, c5, c6, c7] = *columns;
+    [&c0[..len], &c1[..len], &c2[..len], &c3[..len], &c4[..len], &c5[..len], &c6[..len], &c7[..len]]
+}
+
+/// Adds up the terms of a line: `term` adds to a sum the term of a factor and a number.
+#[inline(always)]
+fn sum_line(
+    columns: &[&[f64]; BATCH],
+    line: usize,
+    factors: &[f64; BATCH],
+    term: impl Fn(f64, f64, f64) -> f64,
+) -> f64 {
+    let [mut left, mut right] = [0.0; 2];
+    for column in 0..BATCH / 2 {
+        left = term(left, factors[column], columns[column][line]);
+        right = term(right, factors[4 + column], columns[4 + column][line]);
+    }
+    left + right
 }
 
 /// Returns the sum of a column's magnitudes, and the sum of its squares.
@@ -314,17 +317,18 @@ impl WithSimd for SizeColumn<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _simd: S) -> [f64; 2] {
-        let (mut sizes, mut squares) = ([0.0; 4 * LINES], [0.0; 4 * LINES]);
-        let (chunks, rest) = self.0.as_chunks::<{ 4 * LINES }>();
+        // Enough sums at a time that none waits for the one before.
+        let (mut sizes, mut squares) = ([0.0; 32], [0.0; 32]);
+        let (chunks, rest) = self.0.as_chunks::<32>();
         for numbers in chunks {
             for (at, number) in numbers.iter().enumerate() {
                 sizes[at] += number.abs();
-                squares[at] += number * number;
+                squares[at] = number.mul_add(*number, squares[at]);
             }
         }
         for (at, number) in rest.iter().enumerate() {
             sizes[at] += number.abs();
-            squares[at] += number * number;
+            squares[at] = number.mul_add(*number, squares[at]);
         }
         [sizes.iter().sum(), squares.iter().sum()]
     }
