@@ -1,21 +1,11 @@
-//! The names of events and hosts in the files next to a Paraver trace.
+//! The names of events in the `.pcf` file next to a Paraver trace.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use isochron_hierarchy::printable::{show_name, show_path};
-use serde::{Deserialize, Serialize};
-
-use super::pairs;
-
-/// An event: its type and, if only one of them counts, its value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EventKey {
-    pub kind: u64,
-    pub value: Option<i128>,
-}
+use isochron_hierarchy::printable::show_path;
 
 /// The names of a `.pcf` file.
 ///
@@ -26,83 +16,60 @@ pub struct EventKey {
 /// 1      Begin
 /// 0      End
 /// ```
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default)]
 pub struct EventLabels {
     /// The path of the file, for messages.
     path: String,
     /// The types of each name.
     types: BTreeMap<String, u64>,
     /// The values of each name, by type.
-    #[serde(with = "pairs")]
     values: BTreeMap<(u64, String), i128>,
-}
-
-/// The part of a `.pcf` file that a line belongs to.
-enum Section {
-    Types,
-    Values,
-    Other,
 }
 
 impl EventLabels {
     /// Reads the file; there need not be one.
     ///
     /// # Errors
-    /// If it cannot be read; the file, the line and the reason.
+    /// The file and the reason of the system, if it cannot be read.
     pub fn read(path: &Path) -> Result<Self, String> {
-        match fs::read(path) {
-            Ok(bytes) => Self::parse(path, &String::from_utf8_lossy(&bytes)),
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                Ok(Self { path: path.display().to_string(), ..Self::default() })
-            }
-            Err(error) => Err(format!("{}: {error}", show_path(path))),
-        }
-    }
-
-    fn parse(path: &Path, text: &str) -> Result<Self, String> {
-        let mut labels = Self { path: path.display().to_string(), ..Self::default() };
-        let (mut section, mut kinds) = (Section::Other, Vec::new());
-        for (number, line) in (1..).zip(text.lines().map(str::trim)) {
-            let read = match (line, &section) {
-                ("EVENT_TYPE", _) => {
-                    (section, kinds) = (Section::Types, Vec::new());
-                    Some(())
-                }
-                ("VALUES", Section::Types) => {
-                    section = Section::Values;
-                    Some(())
-                }
-                ("", _) | (_, Section::Other) => {
-                    section = Section::Other;
-                    Some(())
-                }
-                (line, Section::Types) => labels.add_type(line, &mut kinds),
-                (line, Section::Values) => labels.add_value(line, &kinds),
-            };
-            read.ok_or_else(|| {
-                let line = show_name(line);
-                format!("{}: line {number}: \"{line}\" names no event", show_path(path))
-            })?;
-        }
+        let path_text = show_path(path);
+        let text = match fs::read(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+            read => read.map_err(|error| format!("{path_text}: {error}"))?,
+        };
+        let mut labels = Self { path: path_text, ..Self::default() };
+        labels.parse(&String::from_utf8_lossy(&text));
         Ok(labels)
     }
 
-    /// Adds `COLOR TYPE NAME`.
-    fn add_type(&mut self, line: &str, kinds: &mut Vec<u64>) -> Option<()> {
-        let (_, rest) = line.split_once(char::is_whitespace)?;
-        let (kind, name) = split_number(rest)?;
-        kinds.push(kind);
-        self.types.insert(name.to_owned(), kind);
-        Some(())
-    }
-
-    /// Adds `VALUE NAME` to all types of the section.
-    fn add_value(&mut self, line: &str, kinds: &[u64]) -> Option<()> {
-        let (value, name) = split_number(line)?;
-        for &kind in kinds {
-            self.values.insert((kind, name.to_owned()), value);
+    /// Adds the names of a text. Lines that name no event are ignored.
+    fn parse(&mut self, text: &str) {
+        let (mut kinds, mut are_values) = (Vec::new(), false);
+        for line in text.lines().map(str::trim) {
+            let words = line.split_once(char::is_whitespace);
+            match (line, words) {
+                ("VALUES", _) => are_values = true,
+                ("EVENT_TYPE" | "", _) => (kinds, are_values) = (Vec::new(), false),
+                // VALUE NAME, of all types above.
+                (_, Some((value, name))) if are_values => {
+                    if let Ok(value) = value.parse() {
+                        let name = name.trim();
+                        let keys = kinds.iter().map(|kind| (*kind, name.to_owned()));
+                        self.values.extend(keys.map(|key| (key, value)));
+                    }
+                }
+                // COLOR TYPE NAME.
+                (_, Some((_, rest))) => {
+                    if let Some((kind, name)) = rest.trim_start().split_once(char::is_whitespace)
+                        && let Ok(kind) = kind.parse()
+                    {
+                        kinds.push(kind);
+                        self.types.insert(name.trim().to_owned(), kind);
+                    }
+                }
+                _ => {}
+            }
         }
-        Some(())
     }
 
     /// Returns the type with this number or name.
@@ -121,23 +88,21 @@ impl EventLabels {
         })
     }
 
-    /// Returns the event `TYPE` or `TYPE:VALUE`, each by number or name.
+    /// Returns type and value of the event `TYPE` or `TYPE:VALUE`, each by number or name.
     ///
     /// # Errors
     /// If one of them has no such name.
-    pub fn find_event(&self, option: &str, name: &str) -> Result<EventKey, String> {
+    pub fn find_event(&self, option: &str, name: &str) -> Result<(u64, Option<i128>), String> {
         let parts = name.rsplit_once(':').filter(|_| !self.types.contains_key(name));
         let Some((kind, value)) = parts else {
-            let kind = self.find_type(option, name)?;
-            return Ok(EventKey { kind, value: None });
+            return Ok((self.find_type(option, name)?, None));
         };
         let kind = self.find_type(option, kind)?;
         let named = self.values.get(&(kind, value.to_owned())).copied();
-        let Some(value) = value.parse().ok().or(named) else {
-            let path = &self.path;
-            return Err(format!("{option} {name}: {path} has no value {value}"));
-        };
-        Ok(EventKey { kind, value: Some(value) })
+        let value = value.parse().ok().or(named);
+        let value =
+            value.ok_or_else(|| format!("{option} {name}: {} has no such value", self.path))?;
+        Ok((kind, Some(value)))
     }
 
     /// Describes a type by its number and name.
@@ -149,38 +114,18 @@ impl EventLabels {
     }
 }
 
-/// Splits a line into its first word, a number, and the rest.
-fn split_number<N: std::str::FromStr>(line: &str) -> Option<(N, &str)> {
-    let (number, name) = line.trim_start().split_once(char::is_whitespace)?;
-    Some((number.parse().ok()?, name.trim()))
-}
-
-/// Reads the names of the nodes from a `.row` file; none without one.
-///
-/// ```text
-/// LEVEL NODE SIZE 2
-/// hcl11
-/// hcl16
-/// ```
-pub fn read_hosts(path: &Path) -> Vec<String> {
-    let text = fs::read(path).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
-    let lines = text.lines().map(str::trim);
-    let mut lines = lines.skip_while(|line| !line.starts_with("LEVEL NODE SIZE"));
-    let size = lines.next().and_then(|line| line.rsplit(' ').next()?.parse().ok());
-    lines.take(size.unwrap_or(0)).map(str::to_owned).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const PCF: &str = "DEFAULT_OPTIONS\n\nLEVEL THREAD\n\nEVENT_TYPE\n0    1000    Iteration\n9 60000019 User function\n\
+    const PCF: &str = "DEFAULT_OPTIONS\n\nLEVEL THREAD\n\nSTATES\n1    Running\n\n\
+                       EVENT_TYPE\n0    1000    Iteration\n9 60000019 User function\nbroken\n\
                        VALUES\n0   End\n5   compute_forces: all\n\n\nEVENT_TYPE\n7  42000050 PAPI_TOT_INS [Instr completed]\n";
 
     #[test]
     fn events_are_found_by_number_and_by_name() {
-        let labels = EventLabels::parse(Path::new("a.pcf"), PCF).expect("names");
+        let mut labels = EventLabels { path: "a.pcf".to_owned(), ..EventLabels::default() };
+        labels.parse(PCF);
         for (name, kind, value) in [
             ("1000", 1000, None),
             ("Iteration", 1000, None),
@@ -189,24 +134,18 @@ mod tests {
             ("60000019:End", 60_000_019, Some(0)),
             ("PAPI_TOT_INS [Instr completed]", 42_000_050, None),
         ] {
-            let found = labels.find_event("--event", name);
-            assert_eq!(found, Ok(EventKey { kind, value }), "{name}");
+            assert_eq!(labels.find_event("--event", name), Ok((kind, value)), "{name}");
         }
         for (name, part) in [
             ("Iterations", "--event Iterations: a.pcf names Iteration, PAPI"),
-            ("Iteration:begin", "no value begin"),
+            ("Iteration:begin", "no such value"),
         ] {
             let refused = labels.find_event("--event", name).expect_err(name);
             assert!(refused.contains(part), "{refused}");
         }
         assert_eq!(labels.describe_type(1000), "1000 (Iteration)");
-        let refused = EventLabels::read(Path::new("/no/such.pcf"))
-            .expect("no names")
-            .find_type("--size", "Bodies")
-            .expect_err("no names");
+        let none = EventLabels::read(Path::new("/no/such.pcf")).expect("no names");
+        let refused = none.find_type("--size", "Bodies").expect_err("no names");
         assert!(refused.contains("give the number"), "{refused}");
-        let broken = EventLabels::parse(Path::new("a.pcf"), "EVENT_TYPE\n0 x Iteration\n");
-        let broken = broken.expect_err("a wrong line");
-        assert!(broken.starts_with("a.pcf: line 2: \"0 x Iteration\""), "{broken}");
     }
 }

@@ -6,153 +6,203 @@
 //! # References
 //! Clarke's thesis, section 3.1.5.
 
-mod choice;
 mod chrome;
-mod course;
-mod header;
-mod iterations;
-mod json;
-mod kept;
 mod labels;
-mod lines;
-mod oddities;
 mod options;
-mod pairs;
 mod paraver;
-mod progress;
-mod reading;
 pub(crate) mod report;
-mod spans;
 
-use isochron_hierarchy::printable::show_path;
-use std::collections::BTreeSet;
-use std::path::PathBuf;
-use std::rc::Rc;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
 
 use isochron_core::internal::output::{DOCUMENT_BYTES, PartialFile};
-use isochron_hierarchy::model::ModelFile;
+use isochron_hierarchy::model::{ModelFile, Point};
+use isochron_hierarchy::printable::show_path;
+use isochron_hierarchy::times::RunningMean;
 
 use crate::documents::FormatVersion;
 use crate::failure::Failure;
 use crate::lines::{count, output_width};
 use crate::output::{self, Answer};
 use crate::points::today;
-use iterations::{Iterations, TracedModel};
-use kept::KeptReadings;
 pub use options::TraceArguments;
-use options::TraceOptions;
-use progress::TraceProgress;
 use report::{TraceDocument, TracedDocument};
+
+/// Confidence level of the intervals.
+const CONFIDENCE: f64 = 0.95;
+
+/// Most events that a message lists.
+const MOST_LISTED: usize = 10;
+
+/// The iterations of a thread: the mean time of each size.
+type SizeTimes = BTreeMap<u64, RunningMean>;
+
+/// The content of a trace.
+struct Trace {
+    /// The iterations by process, such as `rank0`, and thread.
+    threads: BTreeMap<(String, String), SizeTimes>,
+    /// Number of iterations whose beginning or end is missing.
+    cut: u64,
+    notices: Vec<String>,
+}
 
 /// Runs the command.
 pub fn run(arguments: &TraceArguments) -> Result<Answer, Failure> {
-    let options = arguments.make_options();
     if let Some(folder) = &arguments.out {
         output::make_folder(folder)?;
     }
-    let mut kept = arguments.read_traces(&options)?;
-    let (iterations, notices) = arguments.gather_iterations(&kept);
-    let models = iterations.make_models(arguments.confidence);
+    let mut models = BTreeMap::<String, SizeTimes>::new();
+    let mut notices = Vec::new();
+    for path in &arguments.files {
+        let trace = arguments.read_trace(path).map_err(|reason| Failure::of_file(path, reason))?;
+        let name = show_path(path);
+        notices.extend(trace.notices.iter().map(|notice| format!("{name}: {notice}")));
+        if trace.cut > 0 {
+            let cut = count(trace.cut, "iteration");
+            notices.push(format!("{name}: {cut} without a beginning or an end left no time"));
+        }
+        for (name, times) in name_threads(trace.threads) {
+            let model = models.entry(name).or_default();
+            for (units, mean) in times {
+                model.entry(units).or_default().merge(&mean);
+            }
+        }
+    }
     if models.is_empty() {
         let reason = format!("no iteration of event {} ended", arguments.event);
         return Err(Failure::of_file(&arguments.files[0], reason));
     }
-    let files = arguments.write_files(&models, &options)?;
-    kept.remove()?;
-    let models = models.into_iter().zip(files);
+    let models = models.into_iter().map(|(name, times)| (name, list_points(&times))).collect();
     let document = TraceDocument {
         schema: FormatVersion,
-        event: options.event.clone(),
-        measured_with: options.describe(arguments.confidence),
-        models: models.map(|(model, file)| TracedDocument::new(model, file)).collect(),
+        event: arguments.event.clone(),
+        measured_with: arguments.describe(),
+        models: arguments.write_files(models)?,
         notices,
     };
     Answer::new(arguments.json, &document, |document| document.format(output_width()))
 }
 
-impl TraceArguments {
-    /// Reads all traces, from where an earlier command came to.
-    fn read_traces<'a>(&self, options: &'a TraceOptions) -> Result<KeptReadings<'a>, Failure> {
-        let kept = (self.out.as_ref()).map(|folder| folder.join(name_file(&self.event, "reading")));
-        let mut kept = KeptReadings::open(kept, options, &self.files);
-        let progress = Rc::new(TraceProgress::start(&self.files));
-        for path in &self.files {
-            kept.read_trace(path, &progress)?;
-        }
-        Ok(kept)
+/// Names the models: a process with iterations on one thread gives its name, and else each thread has a model.
+fn name_threads(
+    threads: BTreeMap<(String, String), SizeTimes>,
+) -> impl Iterator<Item = (String, SizeTimes)> {
+    let mut counts = BTreeMap::<String, usize>::new();
+    for (process, _) in threads.keys() {
+        *counts.entry(process.clone()).or_default() += 1;
     }
+    threads.into_iter().map(move |((process, thread), times)| {
+        let is_alone = counts[&process] == 1;
+        (if is_alone { process } else { format!("{process}-thread{thread}") }, times)
+    })
+}
 
-    /// Returns the iterations of all traces, with remarks about those that were left out.
-    fn gather_iterations(&self, kept: &KeptReadings<'_>) -> (Iterations, Vec<String>) {
-        let mut iterations = Iterations::new(self.per);
-        let mut notices = Vec::new();
-        for (path, reading) in self.files.iter().zip(kept.list_readings()) {
-            iterations.merge(reading.iterations());
-            let name = show_path(path);
-            if let Some(end) = reading.end() {
-                notices.extend(end.notices.iter().map(|notice| format!("{name}: {notice}")));
-                if end.unfinished > 0 {
-                    let begun = count(end.unfinished, "iteration");
-                    notices.push(format!("{name}: {begun} did not end and left no time"));
-                }
+/// Makes a point of the iterations of each size. The half-width of a single one is 0.
+fn list_points(times: &SizeTimes) -> Vec<Point> {
+    let points = times.iter().map(|(&d, mean)| {
+        let ci_s = mean.half_width(CONFIDENCE);
+        Point {
+            d,
+            t_s: mean.mean,
+            reps: u32::try_from(mean.count()).unwrap_or(u32::MAX),
+            ci_s: if ci_s.is_finite() { ci_s } else { 0.0 },
+        }
+    });
+    points.collect()
+}
+
+/// Says that the trace has no event of this name. The message lists the most frequent ones.
+fn miss_event(wanted: &str, seen: impl Iterator<Item = (u64, String)>) -> String {
+    let mut seen: Vec<(u64, String)> = seen.collect();
+    seen.sort_unstable_by(|a, b| b.cmp(a));
+    let listed: Vec<String> = seen.into_iter().take(MOST_LISTED).map(|(_, name)| name).collect();
+    if listed.is_empty() {
+        return format!("no event {wanted}, and no other events");
+    }
+    format!("no event {wanted}; its most frequent events are {}", listed.join(", "))
+}
+
+impl TraceArguments {
+    /// Reads a trace, whose first character tells its format.
+    fn read_trace(&self, path: &Path) -> Result<Trace, String> {
+        // A pipe is as good as a file: traces may be unpacked on the way.
+        let file = File::open(path).map_err(|error| error.to_string())?;
+        let mut reader = BufReader::with_capacity(1 << 18, file);
+        let start = reader.fill_buf().map_err(|error| error.to_string())?;
+        if start.starts_with(&[0x1f, 0x8b]) {
+            return Err("is compressed: unpack it with gunzip".to_owned());
+        }
+        let start = start.strip_prefix("\u{feff}".as_bytes()).unwrap_or(start);
+        match start.trim_ascii_start().first() {
+            None => Err("is empty".to_owned()),
+            Some(b'#') => paraver::read(path, reader, self),
+            Some(b'[' | b'{') => chrome::read(reader, self),
+            Some(_) => {
+                Err("line 1: neither Paraver's `#Paraver (` nor JSON begins here".to_owned())
             }
         }
-        if iterations.incomplete > 0 {
-            let begun = count(iterations.incomplete, "iteration");
-            let reason = "not all threads of the model ended them";
-            notices.push(format!("{begun} left out: {reason}"));
-        }
-        (iterations, notices)
     }
 
-    /// Writes the points files; returns their paths.
+    /// Writes the points files, if wanted.
     fn write_files(
         &self,
-        models: &[TracedModel],
-        options: &TraceOptions,
-    ) -> Result<Vec<Option<PathBuf>>, Failure> {
-        let Some(folder) = &self.out else {
-            return Ok(vec![None; models.len()]);
-        };
-        let paths: Vec<PathBuf> = models
-            .iter()
-            .map(|model| name_file(&format!("{}-{}", model.name, self.event), "points"))
-            .map(|name| folder.join(name))
-            .collect();
-        let mut taken = BTreeSet::new();
-        if let Some(twice) = paths.iter().find(|path| !taken.insert(*path)) {
-            return Err(Failure::of_file(twice, "two models would have this file"));
+        models: Vec<(String, Vec<Point>)>,
+    ) -> Result<Vec<TracedDocument>, Failure> {
+        let mut paths = Vec::<PathBuf>::new();
+        let mut documents = Vec::new();
+        for (name, points) in models {
+            let Some(folder) = &self.out else {
+                documents.push(TracedDocument::new(name, None, points));
+                continue;
+            };
+            let path = folder.join(name_file(&format!("{name}-{}", self.event)));
+            if paths.contains(&path) {
+                return Err(Failure::of_file(&path, "two models would have this file"));
+            }
+            let file = self.make_file(&name, points.clone()).to_string();
+            PartialFile::create(&path, DOCUMENT_BYTES)?.fill(&file)?;
+            documents.push(TracedDocument::new(name, Some(&path), points));
+            paths.push(path);
         }
-        for (model, path) in models.iter().zip(&paths) {
-            let text = self.make_file(model, options).to_string();
-            PartialFile::create(path, DOCUMENT_BYTES)?.fill(&text)?;
-        }
-        Ok(paths.into_iter().map(Some).collect())
+        Ok(documents)
     }
 
-    fn make_file(&self, model: &TracedModel, options: &TraceOptions) -> ModelFile {
-        let traces = self.files.iter().map(|path| path.display().to_string());
-        let mut headers = vec![
+    fn make_file(&self, name: &str, points: Vec<Point>) -> ModelFile {
+        let traces: Vec<String> =
+            self.files.iter().map(|path| path.display().to_string()).collect();
+        let headers = [
             ("kernel", self.event.clone()),
-            ("traced", model.name.clone()),
-            ("traces", traces.collect::<Vec<_>>().join(", ")),
-            ("measured-with", options.describe(self.confidence)),
+            ("traced", name.to_owned()),
+            ("traces", traces.join(", ")),
+            ("measured-with", self.describe()),
             ("version", env!("CARGO_PKG_VERSION").to_owned()),
             ("date", today()),
         ];
-        headers.extend(model.host.clone().map(|host| ("host", host)));
-        let headers = headers.into_iter();
-        ModelFile {
-            headers: headers
-                .map(|(key, value)| (key.to_owned(), value.replace(['\n', '\r'], " ")))
-                .collect(),
-            points: model.points.clone(),
-        }
+        let headers =
+            headers.map(|(key, value)| (key.to_owned(), value.replace(['\n', '\r'], " ")));
+        ModelFile { headers: headers.into(), points }
     }
 }
 
-/// Returns the name of a file, without characters that have a meaning in a path.
-fn name_file(name: &str, ending: &str) -> String {
+/// Returns the name of a points file, without characters that have a meaning in a path.
+fn name_file(name: &str) -> String {
     let name = name.replace(|c: char| !c.is_alphanumeric() && !"._-".contains(c), "_");
-    format!("{name}.{ending}")
+    format!("{name}.points")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_has_a_model_of_its_own_beside_others_of_its_process() {
+        let places = [("rank0", "1"), ("rank1", "1"), ("rank1", "2")];
+        let threads = places.map(|(process, thread)| {
+            ((process.to_owned(), thread.to_owned()), SizeTimes::default())
+        });
+        let names: Vec<String> = name_threads(threads.into()).map(|(name, _)| name).collect();
+        assert_eq!(names, ["rank0", "rank1-thread1", "rank1-thread2"]);
+    }
 }

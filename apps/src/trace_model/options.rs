@@ -3,10 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args};
-use serde::{Deserialize, Serialize};
 
-use super::iterations::ModelLevel;
-use crate::numbers::{parse_part, parse_positive, parse_whole};
+use crate::numbers::{parse_positive, parse_whole};
 
 /// Largest number of units of an iteration: the largest with a neighbour below and above in floating point.
 const MOST_UNITS: f64 = 9_007_199_254_740_992.0;
@@ -36,23 +34,10 @@ pub struct TraceArguments {
     /// Size of a unit, by which sizes and counters are divided
     #[arg(long, value_name = "SIZE", default_value_t = 1.0, value_parser = parse_positive)]
     pub(super) per_unit: f64,
-    /// Make one model per thread, process or host
-    #[arg(long, value_enum, value_name = "LEVEL", default_value_t = ModelLevel::Process)]
-    pub(super) per: ModelLevel,
     /// Comma-separated calls to exclude from the time, or `none` [default: those of MPI, and flushes of the trace]
     #[arg(long, value_name = "EVENT", value_delimiter = ',')]
     pub(super) exclude: Vec<String>,
-    /// Count the time in the state running instead of all time outside the excluded calls. Paraver only
-    #[arg(long, conflicts_with = "exclude")]
-    pub(super) running: bool,
-    /// Values of --event are calls that may contain others, each ended by its own 0. Paraver only
-    #[arg(long)]
-    pub(super) nested: bool,
-    /// Confidence level of the interval
-    #[arg(long, value_name = "PART", default_value_t = 0.95, value_parser = parse_part)]
-    pub(super) confidence: f64,
-    /// Folder for points files: NAME-EVENT.points of each process, thread or host. Existing files are replaced.
-    /// After a kill the same command continues where the reading stopped, from EVENT.reading in the folder
+    /// Folder for points files: NAME-EVENT.points of each process. Existing files are replaced
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub(super) out: Option<PathBuf>,
     /// Print JSON
@@ -60,50 +45,10 @@ pub struct TraceArguments {
     pub(super) json: bool,
 }
 
-/// The options that decide on iterations and their time.
-#[derive(PartialEq, Serialize, Deserialize)]
-pub(super) struct TraceOptions {
-    pub(super) event: String,
-    pub(super) units: UnitsSource,
-    pub(super) per_unit: f64,
-    pub(super) per: ModelLevel,
-    pub(super) exclude: Vec<String>,
-    pub(super) running: bool,
-    pub(super) nested: bool,
-}
-
-/// The source of the units of an iteration.
-#[derive(PartialEq, Serialize, Deserialize)]
-pub(super) enum UnitsSource {
-    Fixed(u64),
-    Latest(String),
-    Counter(String),
-}
-
 impl TraceArguments {
-    /// Returns the options that decide on iterations and their time.
-    pub(super) fn make_options(&self) -> TraceOptions {
-        let units = match (&self.size, &self.counter, self.units) {
-            (Some(name), ..) => UnitsSource::Latest(name.clone()),
-            (_, Some(name), _) => UnitsSource::Counter(name.clone()),
-            (_, _, units) => UnitsSource::Fixed(units.unwrap_or(1)),
-        };
-        TraceOptions {
-            event: self.event.clone(),
-            units,
-            per_unit: self.per_unit,
-            per: self.per,
-            exclude: self.exclude.clone(),
-            running: self.running,
-            nested: self.nested,
-        }
-    }
-}
-
-impl TraceOptions {
-    /// Returns the units of an iteration with this size.
+    /// Returns the units of an iteration with this size, which is ignored if all have the same units.
     pub(super) fn count_units(&self, amount: f64) -> Result<u64, String> {
-        if let UnitsSource::Fixed(units) = self.units {
+        if let Some(units) = self.units {
             return Ok(units);
         }
         if !(amount.is_finite() && amount > 0.0) {
@@ -120,26 +65,21 @@ impl TraceOptions {
     }
 
     /// Describes the options that decide on times and sizes.
-    pub(super) fn describe(&self, confidence: f64) -> String {
-        let size = match &self.units {
-            UnitsSource::Fixed(units) => format!("{units} units"),
-            UnitsSource::Latest(name) => format!("size {name}"),
-            UnitsSource::Counter(name) => format!("counter {name}"),
+    pub(super) fn describe(&self) -> String {
+        let size = match (&self.size, &self.counter) {
+            (Some(name), _) => format!("size {name}"),
+            (_, Some(name)) => format!("counter {name}"),
+            _ => format!("{} units", self.units.unwrap_or(1)),
         };
         let per_unit = match self.per_unit {
             1.0 => String::new(),
             size => format!(" by {size}"),
         };
-        let counted = match (&self.exclude[..], self.running) {
-            (_, true) => "time in the state running".to_owned(),
-            ([], _) => "time without calls of MPI".to_owned(),
-            ([none], _) if none == "none" => "all time".to_owned(),
-            (names, _) => format!("time without {}", names.join(", ")),
+        let counted = match &self.exclude[..] {
+            [] => "time without calls of MPI".to_owned(),
+            [none] if none == "none" => "all time".to_owned(),
+            names => format!("time without {}", names.join(", ")),
         };
-        let nested = if self.nested { ", nested" } else { "" };
-        let event = &self.event;
-        format!(
-            "iterations of {event}{nested}, {size}{per_unit}, {counted}, confidence {confidence}"
-        )
+        format!("iterations of {}, {size}{per_unit}, {counted}", self.event)
     }
 }

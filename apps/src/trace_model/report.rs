@@ -1,12 +1,11 @@
 //! Traced models as tables and as JSON.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use isochron_hierarchy::model::Point;
 use isochron_hierarchy::printable::escape;
 use serde::Serialize;
 
-use super::iterations::TracedModel;
 use crate::documents::FormatVersion;
 use crate::lines::wrap;
 use crate::points::{POINT_COLUMNS, format_model, format_point};
@@ -22,20 +21,18 @@ pub struct TraceDocument {
     pub event: String,
     /// Options that decide on times and sizes.
     pub measured_with: String,
-    /// Models of the processes, threads or hosts.
+    /// Models of the processes.
     pub models: Vec<TracedDocument>,
-    /// Iterations that were left out, and traces that may be incomplete.
+    /// Iterations that were left out, and sizes and times that may be wrong.
     pub notices: Vec<String>,
 }
 
-/// The model of a process, thread or host.
+/// The model of a process, or of one of its threads.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct TracedDocument {
-    /// Process (`rank0`, `process12`), thread (`rank0-thread1`) or host.
+    /// Process (`rank0`, `process12`), or one of several threads with iterations (`rank0-thread1`).
     name: String,
-    /// Its host; `null` if the trace does not tell.
-    host: Option<String>,
     /// Its points file; `null` without `--out`.
     file: Option<String>,
     /// Its points, by size: a point counts the iterations of a size. Calls that do not count are not in their time,
@@ -55,23 +52,11 @@ struct TracedPoint {
 
 impl TracedDocument {
     /// Describes a model and its file.
-    pub fn new(model: TracedModel, file: Option<PathBuf>) -> Self {
+    pub fn new(name: String, file: Option<&Path>, points: Vec<Point>) -> Self {
         let points =
-            model.points.into_iter().map(|point| TracedPoint { units_per_s: point.speed(), point });
-        Self {
-            name: model.name,
-            host: model.host,
-            file: file.map(|path| path.display().to_string()),
-            points: points.collect(),
-        }
-    }
-
-    /// Describes the model in one line.
-    fn describe(&self) -> String {
-        match &self.host {
-            Some(host) if *host != self.name => format!("{} on {host}", self.name),
-            _ => self.name.clone(),
-        }
+            points.into_iter().map(|point| TracedPoint { units_per_s: point.speed(), point });
+        let file = file.map(|path| path.display().to_string());
+        Self { name, file, points: points.collect() }
     }
 }
 
@@ -84,7 +69,7 @@ impl TraceDocument {
             for TracedPoint { point, .. } in &model.points {
                 table.add_row(format_point(point));
             }
-            text += &format_model(&model.describe(), model.file.as_deref(), &table, width);
+            text += &format_model(&model.name, model.file.as_deref(), &table, width);
         }
         for notice in &self.notices {
             text += &wrap(&format!("\n{}", escape(notice)), width);

@@ -1,11 +1,10 @@
 //! The mean of measured times with its precision, the test for normality, and the median.
 
-use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 use statrs::stats_tests::anderson_darling::anderson_darling;
 
 /// The mean of measured times in seconds, and their standard deviation, without the times themselves.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default)]
 pub struct RunningMean {
     count: usize,
     /// The mean; 0 without times.

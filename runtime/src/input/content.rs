@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 
+use super::digest::digest_bytes;
 use super::seen::SeenFile;
 use super::watched::WatchedFile;
 use crate::comm::{Comm, agree};
@@ -23,8 +24,7 @@ pub fn agree_on_content(comm: &dyn Comm, path: &Path) -> Result<(), Error> {
     let opened = WatchedFile::open(path).map_err(|error| Error::file(path, error));
     let file = agree(comm, opened)?;
     let others = find_other_contents(comm, path, Some(&file))?;
-    let checked = file.check_content();
-    agree(comm, checked.map_err(|error| Error::file(path, error)))?;
+    agree(comm, file.check().map_err(|error| Error::file(path, error)))?;
     match describe_other_contents(comm, &others)? {
         None => Ok(()),
         Some(others) => {
@@ -35,7 +35,7 @@ pub fn agree_on_content(comm: &dyn Comm, path: &Path) -> Result<(), Error> {
 }
 
 /// Finds the ranks whose file differs from the head rank's. Bytes are read only of files that are not
-/// [known](SeenFile::is_known_to_be) to be one. Ranks with one file share out its bytes. A rank without a file passes `None`
+/// known to be one. Ranks with one file share out its bytes. A rank without a file passes `None`
 /// and is not among the ranks that are found.
 ///
 /// # Errors
@@ -48,7 +48,9 @@ pub fn find_other_contents(
     path: &Path,
     file: Option<&WatchedFile>,
 ) -> Result<Vec<usize>, Error> {
-    let seen = comm.gather(&file.map(SeenFile::from))?;
+    let own = file.map(SeenFile::of).transpose();
+    let own = agree(comm, own.map_err(|error| Error::file(path, error)))?;
+    let seen = comm.gather(&own)?;
     let copies = number_copies(&seen);
     if copies.iter().flatten().all(|&copy| copy == 0) {
         return Ok(Vec::new());
@@ -116,12 +118,12 @@ fn digest_share(
     let readers = (0..copies.len()).filter(is_reader).count() as u64;
     let before = (0..rank).filter(is_reader).count() as u64;
     let pieces = file.len().div_ceil(PIECE_BYTES as u64);
-    let digest_before = file.digest();
-    let mut bytes = Vec::new();
+    let (mut bytes, mut digest) = (Vec::new(), 0u64);
     for piece in pieces * before / readers..pieces * (before + 1) / readers {
         let at = piece * PIECE_BYTES as u64;
         bytes.resize((file.len() - at).min(PIECE_BYTES as u64) as usize, 0);
         file.read_exact_at(&mut bytes, at)?;
+        digest = digest.wrapping_add(digest_bytes(at, &bytes));
     }
-    Ok(file.digest().wrapping_sub(digest_before))
+    Ok(digest)
 }

@@ -1,12 +1,11 @@
 //! Input files. Anything else is refused at once: opening a named pipe would wait for its writer.
 //!
 //! A small file that several ranks need is read by the head rank, which passes its content on. A file that several ranks read
-//! themselves is one [`SeenFile`], or [has one content](agree_on_content). No file may change [while it is
+//! themselves [has one content](agree_on_content). No file may change [while it is
 //! read](WatchedFile).
 
 mod content;
 mod digest;
-mod file_system;
 pub(crate) mod platform;
 mod seen;
 mod watched;
@@ -19,7 +18,7 @@ use std::rc::Rc;
 pub use content::agree_on_content;
 pub(crate) use content::{describe_other_contents, find_other_contents};
 use isochron_devices::internal::describe_kind;
-pub use seen::{SeenFile, read_kernel_id};
+pub use seen::read_kernel_id;
 pub use watched::{FileReader, WatchedFile};
 
 use crate::output::{follow_links, stands_for_open_file};
@@ -72,7 +71,7 @@ pub fn read_unchanged<R>(path: &Path, read: impl Fn(&mut dyn BufRead) -> R) -> i
         let file = Rc::new(WatchedFile::open(path)?);
         let reader = FileReader::from(Rc::clone(&file));
         let found = read(&mut BufReader::with_capacity(READ_BYTES, reader));
-        match file.check_content() {
+        match file.check() {
             Ok(()) => return Ok(found),
             Err(_) if again.next().is_some() => {}
             Err(error) => return Err(error),
@@ -91,8 +90,8 @@ mod tests {
         let path = folder.path().join("file");
         fs::write(&path, "old").unwrap();
         let written = path.clone();
-        run_after_reads(1, move || fs::write(written, "new").unwrap());
-        assert_eq!(read_text(&path).unwrap(), "new");
+        run_after_reads(1, move || fs::write(written, "newer").unwrap());
+        assert_eq!(read_text(&path).unwrap(), "newer");
     }
 
     #[test]

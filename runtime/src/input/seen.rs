@@ -1,11 +1,31 @@
 //! Files of one name that several ranks see: one file, or different ones.
 
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+
+use rustix::fs::fstatfs;
 use serde::{Deserialize, Serialize};
 
-use super::watched::{FileVersion, WatchedFile};
+use super::watched::WatchedFile;
 
 /// The identity of the running kernel. Every start of a machine has its own.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// File systems in which all hosts find the same inode numbers and times: NFS, Lustre, GPFS, BeeGFS, CephFS, CIFS, SMB2, PanFS,
+/// GFS2, OCFS2 and OrangeFS.
+const SHARED: [u32; 11] = [
+    0x6969,
+    0x0bd0_0bd0,
+    0x4750_4653,
+    0x1983_0326,
+    0x00c3_6400,
+    0xff53_4d42,
+    0xfe53_4d42,
+    0xaad7_aaea,
+    0x0116_1970,
+    0x7461_636f,
+    0x2003_0528,
+];
 
 /// Reads the identity of the running kernel; empty if the system does not tell.
 pub fn read_kernel_id() -> String {
@@ -14,36 +34,47 @@ pub fn read_kernel_id() -> String {
 
 /// A file that a rank sees, as other ranks compare it with theirs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SeenFile {
+pub(super) struct SeenFile {
     kernel: String,
     device: u64,
-    is_shared: bool,
-    state: FileVersion,
-}
-
-impl From<&WatchedFile> for SeenFile {
-    fn from(file: &WatchedFile) -> Self {
-        Self {
-            kernel: read_kernel_id(),
-            device: file.device(),
-            is_shared: file.file_system().is_shared(),
-            state: file.state(),
-        }
-    }
+    inode: u64,
+    /// Length, and times of the last change of content and status, on a file system that hosts share.
+    shared_state: Option<[i64; 5]>,
 }
 
 impl SeenFile {
+    /// Looks at a file.
+    ///
+    /// # Errors
+    /// Fails if the system does not tell the state of the file.
+    pub(super) fn of(file: &WatchedFile) -> io::Result<Self> {
+        let metadata = file.file().metadata()?;
+        let is_shared = fstatfs(file.file()).is_ok_and(|it| SHARED.contains(&(it.f_type as u32)));
+        let state = [
+            file.len().cast_signed(),
+            metadata.mtime(),
+            metadata.mtime_nsec(),
+            metadata.ctime(),
+            metadata.ctime_nsec(),
+        ];
+        Ok(Self {
+            kernel: read_kernel_id(),
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            shared_state: is_shared.then_some(state),
+        })
+    }
+
     /// Returns `true` if both are known to be one file.
     ///
     /// Files of one kernel are one if device and inode are. The device has other numbers on other hosts, so files of two
     /// hosts are known to be one only on a file system that hosts share, by inode, length and times. A copy has another time of
     /// change, which no program can set.
-    pub fn is_known_to_be(&self, other: &Self) -> bool {
-        if self.kernel == other.kernel && !self.kernel.is_empty() {
-            self.device == other.device && self.state.inode() == other.state.inode()
-        } else {
-            self.is_shared && other.is_shared && self.state == other.state
-        }
+    pub(super) fn is_known_to_be(&self, other: &Self) -> bool {
+        let is_here = self.kernel == other.kernel && !self.kernel.is_empty();
+        let is_same =
+            if is_here { self.device == other.device } else { self.shared_state.is_some() };
+        is_same && self.inode == other.inode && self.shared_state == other.shared_state
     }
 }
 
@@ -52,7 +83,7 @@ mod tests {
     use super::*;
 
     fn see(path: &std::path::Path) -> SeenFile {
-        SeenFile::from(&WatchedFile::open(path).unwrap())
+        SeenFile::of(&WatchedFile::open(path).unwrap()).unwrap()
     }
 
     #[test]
@@ -72,17 +103,17 @@ mod tests {
     #[test]
     fn files_of_two_kernels_are_one_only_where_hosts_share_them() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let here = SeenFile { kernel: "one".to_owned(), is_shared: true, ..see(file.path()) };
+        let state = Some([7, 1, 2, 3, 4]);
+        let here = SeenFile { kernel: "one".to_owned(), shared_state: state, ..see(file.path()) };
         let there =
             SeenFile { kernel: "other".to_owned(), device: here.device + 1, ..here.clone() };
         assert!(there.is_known_to_be(&here));
-        let local = SeenFile { is_shared: false, ..there.clone() };
-        assert!(!local.is_known_to_be(&here) && !here.is_known_to_be(&local));
-        std::fs::write(file.path(), "changed").unwrap();
-        let changed = SeenFile { state: see(file.path()).state, ..there };
-        assert!(!changed.is_known_to_be(&here));
+        for shared_state in [None, Some([7, 1, 2, 3, 5])] {
+            let other = SeenFile { shared_state, ..there.clone() };
+            assert!(!other.is_known_to_be(&here) && !here.is_known_to_be(&other));
+        }
         // A system that does not tell its kernel is not known to be the same as another such system.
-        let nameless = SeenFile { kernel: String::new(), is_shared: false, ..here };
+        let nameless = SeenFile { kernel: String::new(), shared_state: None, ..here };
         assert!(!nameless.is_known_to_be(&nameless.clone()));
     }
 }

@@ -9,12 +9,25 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use isochron_devices::internal::read_operations;
 use rustix::event::{EventfdFlags, eventfd};
+use serde::{Deserialize, Serialize};
 use strum::{EnumIter, FromRepr, IntoStaticStr};
 
 use crate::fault;
 
 /// A phase of a rank's work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, EnumIter, FromRepr, IntoStaticStr)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Default,
+    EnumIter,
+    FromRepr,
+    IntoStaticStr,
+    Serialize,
+    Deserialize,
+)]
 #[strum(serialize_all = "lowercase")]
 #[repr(u32)]
 pub enum RankPhase {

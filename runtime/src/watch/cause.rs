@@ -1,9 +1,44 @@
 //! The cause of a standstill, in words.
 
-use super::seen::{ProcessState, SeenRank};
+use super::sign::Sign;
 
 /// Most ranks that a line names.
 const MOST_NAMED: usize = 4;
+
+/// The state of a process that sends no signs, as its host tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProcessState {
+    /// It is stopped by a signal.
+    Stopped,
+    /// A debugger holds it.
+    Traced,
+    /// There is no such process.
+    Gone,
+    /// It exists; or its host is another one, and nothing is known.
+    Unknown,
+}
+
+impl ProcessState {
+    /// Describes the reason why a rank is silent.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::Stopped => "its process is stopped",
+            Self::Traced => "a debugger holds it",
+            Self::Gone => "its process is gone",
+            Self::Unknown => "stopped, or its host or link is gone",
+        }
+    }
+}
+
+/// A rank as another one sees it.
+#[derive(Debug, Clone)]
+pub(super) struct SeenRank {
+    pub host: String,
+    /// The last sign; `None` if there was none.
+    pub sign: Option<Sign>,
+    /// The time of that sign, or of the start.
+    pub heard_s: f64,
+}
 
 /// The way in which ranks hold up a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,10 +49,6 @@ pub(super) enum Kind {
     Busy,
     /// All ranks wait for each other.
     Waiting,
-    /// Their processes are stopped or gone, no sign of them has ever come, and all others wait.
-    Held,
-    /// This rank waits, and signs of some others have never come here.
-    Alone,
 }
 
 /// The cause of a standstill.
@@ -37,22 +68,24 @@ impl Cause {
             && (self.kind == Kind::Waiting || self.ranks.contains(&other.ranks[0]))
     }
 
-    /// Describes the cause in one line. `states` are those of the ranks' processes.
-    pub fn describe(&self, seen: &[SeenRank], states: &[ProcessState]) -> String {
-        let rank = self.ranks[0];
-        let names = name_ranks(&self.ranks, seen).unwrap_or_default();
+    /// Describes the cause in one line. `state` is that of the first rank's process.
+    pub fn describe(&self, seen: &[SeenRank], state: ProcessState) -> String {
+        let names = name_ranks(&self.ranks, seen);
         let seconds = self.stands_s;
-        let either = |one, many| if self.ranks.len() == 1 { one } else { many };
-        let activity = seen[rank].sign.map(|sign| sign.describe()).unwrap_or_default();
+        let sign = seen[self.ranks[0]].sign.unwrap_or_default();
+        let activity = sign.describe();
+        let is_one = self.ranks.len() == 1;
         match self.kind {
             Kind::Silent => {
-                let (have, was) = either(("has", "it was"), ("have", "they were"));
-                let guess = describe_state(states[0]);
-                format!("{names} {have} been silent for {seconds:.0} s: {was} {activity} ({guess})")
+                let (have, were) = if is_one { ("has", "it was") } else { ("have", "they were") };
+                let guess = state.describe();
+                format!(
+                    "{names} {have} been silent for {seconds:.0} s: {were} {activity} ({guess})"
+                )
             }
             Kind::Busy => {
-                let (makes, is) = either(("makes", "it is"), ("make", "they are"));
-                let details = self.describe_work(seen);
+                let (makes, is) = if is_one { ("makes", "it is") } else { ("make", "they are") };
+                let details = describe_work(&sign);
                 format!("{names} {makes} no progress for {seconds:.0} s: {is} {activity}{details}")
             }
             Kind::Waiting if seen.len() == 1 => {
@@ -62,69 +95,43 @@ impl Cause {
                 "all ranks have waited for messages for {seconds:.0} s: {names} longest, {activity} (a link is gone, or a message \
                  is lost)"
             ),
-            Kind::Held => {
-                let guess = describe_state(states[0]);
-                format!(
-                    "the other ranks have waited for {seconds:.0} s, and {names} gave no sign since the start ({guess})"
-                )
-            }
-            Kind::Alone => format!(
-                "{names} has waited for other ranks for {seconds:.0} s: it is {activity} (some of them give no signs here, and may \
-                 be at work)"
-            ),
         }
-    }
-
-    /// Describes the work of a rank that makes no progress, in brackets.
-    fn describe_work(&self, seen: &[SeenRank]) -> String {
-        let Some(sign) = seen[self.ranks[0]].sign else {
-            return String::new();
-        };
-        let mut details = Vec::new();
-        if sign.step_s > 0.0 {
-            details.push(format!("the steps before took {:.2} s each", sign.step_s));
-        }
-        if !sign.is_busy {
-            details.push("it uses no processor".to_owned());
-        }
-        if details.is_empty() { String::new() } else { format!(" ({})", details.join("; ")) }
     }
 
     /// Describes the end of the standstill.
     pub fn describe_end(&self, seen: &[SeenRank]) -> String {
         let seconds = self.stands_s;
-        if matches!(self.kind, Kind::Waiting | Kind::Held) {
+        if self.kind == Kind::Waiting {
             return format!("the ranks go on after {seconds:.0} s");
         }
-        let names = name_ranks(&self.ranks, seen).unwrap_or_default();
+        let names = name_ranks(&self.ranks, seen);
         let go = if self.ranks.len() == 1 { "goes" } else { "go" };
         format!("{names} {go} on after {seconds:.0} s")
     }
 }
 
-/// Names ranks with the host of the first one, and the others' where they differ; `None` for no ranks.
-pub(super) fn name_ranks(ranks: &[usize], seen: &[SeenRank]) -> Option<String> {
-    if let [rank] = ranks {
-        return Some(format!("rank {rank} on {}", seen[*rank].host));
+/// Describes the work of a rank that makes no progress, in brackets.
+fn describe_work(sign: &Sign) -> String {
+    let steps = format!("the steps before took {:.2} s each", sign.step_s);
+    match (sign.step_s > 0.0, sign.is_busy) {
+        (true, true) => format!(" ({steps})"),
+        (true, false) => format!(" ({steps}; it uses no processor)"),
+        (false, true) => String::new(),
+        (false, false) => " (it uses no processor)".to_owned(),
     }
+}
+
+/// Names ranks, at least one, with the host of the first one, and the others' where they differ.
+pub(super) fn name_ranks(ranks: &[usize], seen: &[SeenRank]) -> String {
     let mut hosts: Vec<&str> = Vec::new();
     for &rank in ranks {
         if !hosts.contains(&seen[rank].host.as_str()) {
             hosts.push(&seen[rank].host);
         }
     }
+    let noun = if ranks.len() == 1 { "rank" } else { "ranks" };
     let ranks: Vec<_> = ranks.iter().map(ToString::to_string).collect();
-    (!ranks.is_empty()).then(|| format!("ranks {} on {}", join_few(&ranks), join_few(&hosts)))
-}
-
-/// Describes why a rank is silent.
-pub(super) fn describe_state(state: ProcessState) -> &'static str {
-    match state {
-        ProcessState::Stopped => "its process is stopped",
-        ProcessState::Traced => "a debugger holds it",
-        ProcessState::Gone => "its process is gone",
-        ProcessState::Unknown => "stopped, or its host or link is gone",
-    }
+    format!("{noun} {} on {}", join_few(&ranks), join_few(&hosts))
 }
 
 /// Joins the first words, and the number of the others.

@@ -2,13 +2,13 @@
 //!
 //! MPI cannot be used: another thread calls it, and it is what hangs. Datagrams need no connections. The head rank of a large
 //! job needs one socket, a lost datagram is followed by the next, and nothing blocks. Each rank sends a sign every second to the
-//! speakers, which answer with their own.
+//! head, which answers with its own.
 //!
 //! Between hosts a rank listens on all its addresses. It must tell its port before it knows the others, and only their signs show
 //! which network passes datagrams. The keyed code protects the job, not the address.
 //!
 //! A rank behind a translation of addresses is heard and watched, and gets no answers. Its datagrams come from an address that it
-//! does not have, as those that a stranger sends again do.
+//! does not have, as those that a stranger sends again do. A datagram goes to all addresses of a rank, and the first one counts.
 
 use std::fs;
 use std::io;
@@ -18,11 +18,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher24;
 
+use super::judge::HEAD;
 use super::process::read_numbering;
-use super::sign::{SECRET_BYTES, Sign, WORD_BYTES, Word};
+use super::sign::{MOST_BYTES, SECRET_BYTES, Sign, Word};
 
-/// Seconds without a sign of a speaker after which it is sought at all its addresses.
-const SEEK_S: f64 = 4.0;
 /// Copies of a datagram that is not sent again later.
 const COPIES: usize = 3;
 /// Most datagrams that are received at once: a flood does not keep the watcher from its other work.
@@ -54,7 +53,6 @@ pub struct Channel {
     counter: u64,
     /// `true` once a look has found no more datagrams.
     is_drained: bool,
-    speakers: Vec<usize>,
     contacts: Vec<Contact>,
 }
 
@@ -62,12 +60,8 @@ pub struct Channel {
 #[derive(Debug)]
 struct Contact {
     addresses: Vec<SocketAddr>,
-    /// The address from which its last sign came.
-    known: Option<SocketAddr>,
-    /// The number of that datagram.
+    /// The number of its last datagram.
     counter: u64,
-    /// Seconds since that sign, for a speaker.
-    silent_s: f64,
 }
 
 impl Peer {
@@ -108,18 +102,15 @@ impl Endpoint {
     }
 
     /// Makes the channel of rank `me`; `None` if this rank has no socket, or the head rank has no secret.
-    pub fn join(self, peers: &[Peer], me: usize, speakers: &[usize]) -> Option<Channel> {
+    pub fn join(self, peers: &[Peer], me: usize) -> Option<Channel> {
         if peers[0].secret == <[u8; SECRET_BYTES]>::default() {
             return None;
         }
         let socket = self.0?;
         socket.set_nonblocking(true).ok()?;
-        let contacts = peers.iter().map(|peer| Contact {
-            addresses: list_reachable(peer, &peers[me]),
-            known: None,
-            counter: 0,
-            silent_s: f64::INFINITY,
-        });
+        let contacts = peers
+            .iter()
+            .map(|peer| Contact { addresses: list_reachable(peer, &peers[me]), counter: 0 });
         Some(Channel {
             is_v6: socket.local_addr().ok()?.is_ipv6(),
             socket,
@@ -127,7 +118,6 @@ impl Endpoint {
             secret: SipHasher24::new_with_key(&peers[0].secret),
             counter: 0,
             is_drained: true,
-            speakers: speakers.to_vec(),
             contacts: contacts.collect(),
         })
     }
@@ -139,27 +129,26 @@ impl Channel {
         self.socket.as_fd()
     }
 
-    /// Receives the words of this job that have come, or the first ones of many. The speakers answer with `own`, their last sign.
+    /// Receives the words of this job that have come, or the first ones of many. The head answers with `own`, its last sign.
     pub fn receive(&mut self, own: Option<&Sign>) -> Vec<Word> {
-        // One byte more, so that longer ones are not taken for words.
-        let mut bytes = [0; WORD_BYTES + 1];
+        let mut bytes = [0; MOST_BYTES];
         let mut words = Vec::new();
         for _ in 0..MOST_AT_ONCE {
-            let word = match self.socket.recv_from(&mut bytes) {
-                Ok((count, from)) => self.accept(&bytes[..count], from),
+            let (count, from) = match self.socket.recv_from(&mut bytes) {
+                Ok(received) => received,
                 // Nobody listens where a datagram was sent.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => None,
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
                 Err(_) => {
                     self.is_drained = true;
                     break;
                 }
             };
-            let Some(word) = word else { continue };
-            let rank = word.rank as usize;
-            let asks = self.speakers.contains(&self.me) && !self.speakers.contains(&rank);
-            let answer = own.zip(self.contacts[rank].known);
-            if let Some((own, to)) = answer.filter(|_| asks && !word.sign.has_ended) {
-                self.send(own, false, to);
+            let Some(word) = self.accept(&bytes[..count]) else { continue };
+            let from = SocketAddr::new(from.ip().to_canonical(), from.port());
+            // Only an address of its rank is answered: a replay may be faster than the word itself.
+            let is_own = self.contacts[word.rank].addresses.contains(&from);
+            if let Some(own) = own.filter(|_| self.me == HEAD && is_own && !word.sign.has_ended) {
+                self.send(own, false, &[from]);
             }
             words.push(word);
         }
@@ -171,66 +160,53 @@ impl Channel {
         std::mem::take(&mut self.is_drained)
     }
 
-    /// Reads a datagram; `None` if it is no word of this job, or came before. Only an address of its rank is answered: a replay
-    /// may be faster than the word itself.
-    fn accept(&mut self, bytes: &[u8], from: SocketAddr) -> Option<Word> {
+    /// Reads a datagram; `None` if it is no word of this job, or came before.
+    fn accept(&mut self, bytes: &[u8]) -> Option<Word> {
         let word = Word::decode(bytes, &self.secret)?;
-        let contact = self.contacts.get_mut(word.rank as usize)?;
-        if word.rank as usize == self.me || word.counter <= contact.counter {
+        let contact = self.contacts.get_mut(word.rank)?;
+        if word.rank == self.me || word.counter <= contact.counter {
             return None;
         }
-        let from = SocketAddr::new(from.ip().to_canonical(), from.port());
-        if contact.addresses.contains(&from) {
-            contact.known = Some(from);
-        }
-        (contact.counter, contact.silent_s) = (word.counter, 0.0);
+        contact.counter = word.counter;
         Some(word)
     }
 
-    /// Sends this rank's sign to the speakers, `elapsed_s` after the last time.
-    pub fn send_sign(&mut self, sign: &Sign, elapsed_s: f64) {
-        let mut addresses = Vec::new();
-        for &rank in self.speakers.iter().filter(|&&rank| rank != self.me) {
-            let contact = &mut self.contacts[rank];
-            contact.silent_s += elapsed_s;
-            match contact.known.filter(|_| contact.silent_s < SEEK_S) {
-                Some(address) => addresses.push(address),
-                None => addresses.extend(&contact.addresses),
-            }
-        }
-        for address in addresses {
-            self.send(sign, false, address);
-        }
+    /// Sends this rank's sign to the head.
+    pub fn send_sign(&mut self, sign: &Sign) {
+        self.send(sign, false, &self.list_addresses(false));
     }
 
-    /// Sends a sign that no other one follows soon, to all ranks that are known: the first or the last one, or the end of the job.
+    /// Sends a sign that no other one follows soon, the first or the last one, or the end of the job. The end, and the last sign
+    /// of the head, go to all ranks.
     pub fn send_once(&mut self, sign: &Sign, ends_job: bool) {
-        let mut addresses = Vec::new();
-        for (rank, contact) in self.contacts.iter().enumerate() {
-            match contact.known {
-                Some(address) => addresses.push(address),
-                None if rank != self.me && self.speakers.contains(&rank) => {
-                    addresses.extend(&contact.addresses);
-                }
-                None => {}
-            }
-        }
-        for address in addresses.repeat(COPIES) {
-            self.send(sign, ends_job, address);
+        let is_for_all = ends_job || sign.has_ended && self.me == HEAD;
+        let addresses = self.list_addresses(is_for_all);
+        for _ in 0..COPIES {
+            self.send(sign, ends_job, &addresses);
         }
     }
 
-    fn send(&mut self, sign: &Sign, ends_job: bool, to: SocketAddr) {
+    /// Lists the addresses of the head, or of all ranks.
+    fn list_addresses(&self, of_all: bool) -> Vec<SocketAddr> {
+        let ranks =
+            (0..self.contacts.len()).filter(|rank| *rank != self.me && (of_all || *rank == HEAD));
+        ranks.flat_map(|rank| &self.contacts[rank].addresses).copied().collect()
+    }
+
+    fn send(&mut self, sign: &Sign, ends_job: bool, addresses: &[SocketAddr]) {
         self.counter += 1;
-        let word = Word { rank: self.me as u32, counter: self.counter, sign: *sign, ends_job };
-        let to = match to.ip() {
-            IpAddr::V4(address) if self.is_v6 => {
-                SocketAddr::new(address.to_ipv6_mapped().into(), to.port())
-            }
-            _ => to,
-        };
-        // The next one says as much.
-        let _ = self.socket.send_to(&word.encode(&self.secret), to);
+        let word = Word { rank: self.me, counter: self.counter, sign: *sign, ends_job };
+        let bytes = word.encode(&self.secret);
+        for &to in addresses {
+            let to = match to.ip() {
+                IpAddr::V4(address) if self.is_v6 => {
+                    SocketAddr::new(address.to_ipv6_mapped().into(), to.port())
+                }
+                _ => to,
+            };
+            // The next one says as much.
+            let _ = self.socket.send_to(&bytes, to);
+        }
     }
 }
 
@@ -285,7 +261,7 @@ fn parse_v6(text: &str) -> Vec<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::super::activity::Activity;
-    use super::super::pulse::{ProcessWork, Pulse, QUIET_S};
+    use super::super::pulse::{Pulse, QUIET_S};
     use super::*;
 
     #[test]
@@ -302,9 +278,9 @@ mod tests {
     fn join_pair() -> ([Channel; 2], SocketAddr, Sign) {
         let [head, other] = [(); 2].map(|()| Endpoint::open(true));
         let peers = [&head, &other].map(|endpoint| endpoint.describe("a"));
-        let channels = [(head, 0), (other, 1)]
-            .map(|(endpoint, me)| endpoint.join(&peers, me, &[0, 1]).unwrap());
-        let sign = Pulse::new(QUIET_S).beat(1.0, Activity::default(), ProcessWork::default);
+        let channels =
+            [(head, 0), (other, 1)].map(|(endpoint, me)| endpoint.join(&peers, me).unwrap());
+        let sign = Pulse::new(QUIET_S).beat(1.0, Activity::default(), || 0.0);
         (channels, peers[0].addresses[0], sign)
     }
 
@@ -324,6 +300,7 @@ mod tests {
         assert_eq!(head.socket.local_addr().unwrap(), address);
         assert!(address.ip().is_loopback(), "{address}");
         let stranger = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        stranger.set_nonblocking(true).unwrap();
         let send = |bytes: &[u8]| stranger.send_to(bytes, address).unwrap();
         for counter in 1..=20 {
             let word = Word { rank: 1, counter, sign, ends_job: false };
@@ -333,19 +310,19 @@ mod tests {
                 send(&seen);
                 assert_eq!(wait_for_word(&mut head, &sign), word);
             }
-            other.send_sign(&sign, 1.0);
+            other.send_sign(&sign);
             if !is_faster {
                 assert_eq!(wait_for_word(&mut head, &sign), word);
-                assert_eq!(head.contacts[1].known, other.socket.local_addr().ok());
+                assert_eq!(wait_for_word(&mut other, &sign).rank, 0);
             }
-            assert_ne!(head.contacts[1].known, stranger.local_addr().ok());
             send(&seen);
             for bit in 0..8 {
-                let mut forged = seen;
+                let mut forged = seen.clone();
                 forged[counter as usize] ^= 1 << bit;
                 send(&forged);
             }
             assert_eq!(head.receive(Some(&sign)), []);
+            assert!(stranger.recv_from(&mut [0; MOST_BYTES]).is_err(), "a stranger is answered");
         }
     }
 
@@ -355,7 +332,7 @@ mod tests {
         for _ in 0..2 * MOST_AT_ONCE {
             other.socket.send_to(b"flood", address).unwrap();
         }
-        other.send_sign(&sign, 1.0);
+        other.send_sign(&sign);
         head.take_drained();
         for _ in 0..2 {
             assert_eq!(head.receive(Some(&sign)), []);

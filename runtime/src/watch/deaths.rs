@@ -1,7 +1,7 @@
-//! The deaths of ranks of this host, and the processes that the system kills for lack of memory.
+//! The death of another rank of this host for lack of memory.
 //!
 //! A launcher ends a job within milliseconds of a rank's death, and tells no more than its signal. So a watcher is woken by
-//! the death itself, and says at once if memory ran out.
+//! the death itself, and says at once if the system has killed a process since the start.
 
 use std::fs;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -11,49 +11,40 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::channel::Peer;
 
-/// The ranks of this host that this one looks after.
+/// The rank of this host that this one looks after.
 #[derive(Debug)]
 pub struct Deaths {
-    /// Each living rank with a descriptor of its process.
-    living: Vec<(usize, OwnedFd)>,
+    /// The rank with a descriptor of its process; `None` after its death, or without such a rank.
+    living: Option<(usize, OwnedFd)>,
     /// Number of processes that had been killed for lack of memory at the start.
     killed: u64,
 }
 
 impl Deaths {
-    /// Looks after the other ranks of this host if rank `me` is its first one, or after the first one if `me` is the second.
+    /// Looks after the next rank of the host of rank `me`; the last rank looks after the first one.
     pub fn watch(peers: &[Peer], me: usize) -> Self {
-        let mut here = (0..peers.len()).filter(|&rank| peers[rank].has_processes_of(&peers[me]));
-        let first = here.next();
-        let others: Vec<usize> = if first == Some(me) {
-            here.collect()
-        } else if here.next() == Some(me) {
-            first.into_iter().collect()
-        } else {
-            Vec::new()
-        };
-        let open = |rank: usize| {
+        let mut others = (me + 1..peers.len()).chain(0..me);
+        let next = others.find(|&rank| peers[rank].has_processes_of(&peers[me]));
+        let living = next.and_then(|rank| {
             let process = Pid::from_raw(peers[rank].process.cast_signed())?;
             // Older systems have no such descriptors.
             Some((rank, pidfd_open(process, PidfdFlags::empty()).ok()?))
-        };
-        Self { living: others.into_iter().filter_map(open).collect(), killed: count_killed() }
+        });
+        Self { living, killed: count_killed() }
     }
 
-    /// Lists descriptors that can be read once a rank is dead.
-    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.living.iter().map(|(_, process)| process.as_fd())
+    /// Returns a descriptor that can be read once the rank is dead.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.living.as_ref().map(|(_, process)| process.as_fd())
     }
 
-    /// Returns the ranks that have died since the last time.
-    pub fn take_dead(&mut self) -> Vec<usize> {
-        self.living
-            .extract_if(.., |(_, process)| {
-                let mut process = [PollFd::new(process, PollFlags::IN)];
-                poll(&mut process, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
-            })
-            .map(|(rank, _)| rank)
-            .collect()
+    /// Returns the rank once it has died.
+    pub fn take_dead(&mut self) -> Option<usize> {
+        let dead = self.living.take_if(|(_, process)| {
+            let mut process = [PollFd::new(process, PollFlags::IN)];
+            poll(&mut process, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+        });
+        dead.map(|(rank, _)| rank)
     }
 
     /// Returns `true` if the system has killed a process of this host for lack of memory since the start.
@@ -77,26 +68,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_ranks_of_a_host_look_after_the_others() {
-        let mut children = [(); 3].map(|()| {
+    fn each_rank_of_a_host_looks_after_the_next() {
+        let mut children = [(); 2].map(|()| {
             let mut cat = Command::new("cat");
             cat.stdin(Stdio::piped()).spawn().unwrap()
         });
         let [a, b] = ["a", "b"].map(|host| Endpoint::open(true).describe(host));
-        let mut peers = [b, a.clone(), a.clone(), a];
-        for (peer, child) in peers[1..].iter_mut().zip(&children) {
-            peer.process = child.id();
+        let mut peers = [a.clone(), b, a];
+        for (rank, child) in [0, 2].into_iter().zip(&children) {
+            peers[rank].process = child.id();
         }
-        let mut deaths = [0, 1, 2, 3].map(|me| Deaths::watch(&peers, me));
-        let counts = deaths.each_ref().map(|of| of.descriptors().count());
-        assert_eq!(counts, [0, 2, 1, 0]);
-        assert_eq!(deaths[1].take_dead(), [0; 0]);
+        let mut deaths = [0, 1, 2].map(|me| Deaths::watch(&peers, me));
+        assert_eq!(deaths.each_ref().map(|it| it.descriptor().is_some()), [true, false, true]);
+        assert_eq!(deaths[0].take_dead(), None);
         for child in &mut children {
             child.kill().unwrap();
             child.wait().unwrap();
         }
-        assert_eq!(deaths[1].take_dead(), [2, 3]);
-        assert_eq!(deaths[1].take_dead(), [0; 0]);
-        assert_eq!(deaths[2].take_dead(), [1]);
+        assert_eq!(deaths.each_mut().map(Deaths::take_dead), [Some(2), None, Some(0)]);
+        assert_eq!(deaths[0].take_dead(), None);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A rank can be stopped, its host or link can vanish, and a library that it calls may never return. MPI then waits for ever.
 //! So each rank of the command has a watcher, a thread. Once a second it reads what the rank [does](RankPhase), and sends it
-//! to the head rank and a deputy. They name the cause of a standstill, and not its victims:
+//! to the head rank, which names the cause of a standstill, and not its victims:
 //!
 //! 1. a rank that gives no signs any more;
 //! 2. a rank that makes no progress, and does not wait for others. A step may take as long as was predicted and earlier steps
@@ -13,11 +13,11 @@
 //! the cause may be at work or a debugger is attached. A watcher that did not run itself does not count that time, so a job
 //! that was suspended as a whole just goes on.
 //!
-//! A rank whose signs have never come is not called silent: a firewall may drop them. A speaker tells once which ranks it does
-//! not hear. If all that it hears wait, it says so after six times as long, and does not end the job.
+//! A rank whose signs have never come is not called silent: a firewall may drop them. The head tells once which ranks it does
+//! not hear. A wait of all ranks is named after six times as long, since a large message may be under way.
 //!
-//! The first two watchers of a host also look after the processes of its other ranks. They say if one dies and the system has
-//! killed a process for lack of memory.
+//! Each watcher also looks after the process of the next rank of its host. It says if that dies and the system has killed a
+//! process for lack of memory.
 //!
 //! A processor that is busy is no progress: a library may spin. Therefore all that computes, reads or writes outside of
 //! libraries notes each column or piece that is done. So a rank that is
@@ -33,7 +33,6 @@ mod deaths;
 mod judge;
 mod process;
 mod pulse;
-mod seen;
 mod sign;
 mod start;
 mod watcher;

@@ -6,8 +6,7 @@ use std::os::unix::process::parent_id;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use super::pulse::ProcessWork;
-use super::seen::ProcessState;
+use super::cause::ProcessState;
 use crate::comm::launched::find_rank_in;
 
 /// Returns `true` if a debugger traces this process. It takes no memory, since it is asked every second.
@@ -40,20 +39,11 @@ pub fn read_numbering() -> String {
     fs::read_link("/proc/self/ns/pid").unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Measures the work of this process so far.
-pub fn measure_work() -> ProcessWork {
+/// Measures the CPU time of this process and of its children so far.
+pub fn measure_cpu_s() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     let own_s = time.tv_sec as f64 + time.tv_nsec as f64 / 1e9;
-    let counts = fs::read_to_string("/proc/self/io").unwrap_or_default();
-    let counts = counts.lines().filter_map(|line| line.split_once(": "));
-    let counts =
-        counts.filter(|(name, _)| !name.starts_with("sys") && !name.starts_with("cancelled"));
-    let bytes = counts.filter_map(|(_, value)| value.parse::<u64>().ok());
-    ProcessWork {
-        cpu_s: own_s + list_children(std::process::id()).into_iter().map(read_cpu_s).sum::<f64>(),
-        file_bytes: bytes.sum(),
-        network_bytes: count_network_bytes(),
-    }
+    own_s + list_children(std::process::id()).into_iter().map(read_cpu_s).sum::<f64>()
 }
 
 /// Returns the CPU time of another process; 0 if it has ended.
@@ -79,22 +69,6 @@ fn list_children(process: u32) -> Vec<u32> {
         .flat_map(|list| list.split_whitespace())
         .filter_map(|number| number.parse().ok())
         .collect()
-}
-
-/// Counts the bytes through the network cards of this host.
-fn count_network_bytes() -> u64 {
-    let text = fs::read_to_string("/proc/net/dev").unwrap_or_default();
-    let cards = text.lines().filter_map(|line| line.split_once(':'));
-    cards
-        .filter(|(name, _)| name.trim() != "lo")
-        .flat_map(|(_, numbers)| {
-            let numbers: Vec<u64> =
-                numbers.split_whitespace().filter_map(|n| n.parse().ok()).collect();
-            // Received and sent.
-            [numbers.first().copied(), numbers.get(8).copied()]
-        })
-        .flatten()
-        .sum()
 }
 
 /// Another rank of this host, as far as its launcher and the system tell.
@@ -148,12 +122,5 @@ mod tests {
         kill_process(pid, Signal::KILL).unwrap();
         child.wait().unwrap();
         assert_eq!(read_state(child.id()), ProcessState::Gone);
-    }
-
-    #[test]
-    fn computing_is_work() {
-        let before = measure_work();
-        while measure_work().cpu_s < before.cpu_s + 0.01 {}
-        assert!(measure_work().file_bytes > before.file_bytes);
     }
 }

@@ -33,19 +33,6 @@ const SEEN_PART: u32 = 4;
 const WORK_S: f64 = 3.0;
 /// Less than this part of a core is no computation, but the polling of messages.
 const LEAST_CORES: f64 = 0.05;
-/// Less than these bytes a second are no reading, writing or sending.
-const LEAST_BYTES_S: f64 = 20e3;
-
-/// Work of the process, counted from any moment.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct ProcessWork {
-    /// CPU time of the process and of its children.
-    pub cpu_s: f64,
-    /// Bytes read and written.
-    pub file_bytes: u64,
-    /// Bytes through the network cards of the host.
-    pub network_bytes: u64,
-}
 
 /// The progress of this rank.
 #[derive(Debug, Default)]
@@ -59,11 +46,10 @@ pub struct Pulse {
     longest_s: f64,
     /// The step with which the phase began.
     first_step: u32,
-    /// The last look at the work, and the seconds since then.
-    known: Option<ProcessWork>,
+    /// The CPU time at the last look, and the seconds since then.
+    known_s: Option<f64>,
     since_s: f64,
     is_busy: bool,
-    sends: bool,
 }
 
 impl Pulse {
@@ -72,12 +58,12 @@ impl Pulse {
         Self { limit_s, ..Self::default() }
     }
 
-    /// Takes in what this rank does `elapsed_s` after the last look. `measure` looks at the work of the process.
+    /// Takes in what this rank does `elapsed_s` after the last look. `measure` measures the CPU time of the process.
     pub(super) fn beat(
         &mut self,
         elapsed_s: f64,
         now: Activity,
-        measure: impl FnOnce() -> ProcessWork,
+        measure: impl FnOnce() -> f64,
     ) -> Sign {
         let elapsed_s = elapsed_s.min(LONGEST_PAUSE_S);
         let before = std::mem::replace(&mut self.now, now);
@@ -92,28 +78,22 @@ impl Pulse {
             if !before.waits && before.phase == now.phase {
                 self.longest_s = self.longest_s.max(self.quiet_s);
             }
-            (self.quiet_s, self.known) = (0.0, None);
-            (self.is_busy, self.sends) = (false, false);
+            (self.quiet_s, self.known_s, self.is_busy) = (0.0, None, false);
         }
         self.describe()
     }
 
     /// Looks at the work of a quiet process once in a while.
-    fn look_at_work(&mut self, elapsed_s: f64, measure: impl FnOnce() -> ProcessWork) {
+    fn look_at_work(&mut self, elapsed_s: f64, measure: impl FnOnce() -> f64) {
         self.since_s += elapsed_s;
-        match self.known {
-            Some(_) if self.since_s < WORK_S => {}
-            Some(before) => {
-                let work = measure();
-                let least_bytes = (LEAST_BYTES_S * self.since_s) as u64;
-                let moved = |now: u64, before: u64| now.saturating_sub(before) > least_bytes;
-                self.is_busy = work.cpu_s - before.cpu_s > LEAST_CORES * self.since_s
-                    || moved(work.file_bytes, before.file_bytes);
-                self.sends = moved(work.network_bytes, before.network_bytes);
-                (self.known, self.since_s) = (Some(work), 0.0);
-            }
-            None => (self.known, self.since_s) = (Some(measure()), 0.0),
+        if self.known_s.is_some() && self.since_s < WORK_S {
+            return;
         }
+        let cpu_s = measure();
+        if let Some(before_s) = self.known_s {
+            self.is_busy = cpu_s - before_s > LEAST_CORES * self.since_s;
+        }
+        (self.known_s, self.since_s) = (Some(cpu_s), 0.0);
     }
 
     fn describe(&self) -> Sign {
@@ -124,7 +104,7 @@ impl Pulse {
         let expected_s = STEPS_LATE * self.now.step_s.max(mean_s);
         let known_s = expected_s.max(TIMES_LATE * self.longest_s).max(self.now.call_s);
         let patience_s = match phase {
-            RankPhase::Print => f64::INFINITY,
+            RankPhase::Print => f64::MAX,
             RankPhase::Devices | RankPhase::Work if self.is_busy => known_s.max(BUSY_S),
             _ => known_s,
         };
@@ -134,7 +114,7 @@ impl Pulse {
         let work_s = if seen_enough { 0.0 } else { self.now.work_s };
         let bound_s = match phase {
             // Nothing says how long a user's kernel may take.
-            RankPhase::Work if self.is_busy => f64::INFINITY,
+            RankPhase::Work if self.is_busy => f64::MAX,
             _ => patience_s.max(work_s),
         };
         Sign {
@@ -142,7 +122,6 @@ impl Pulse {
             step,
             steps: self.now.steps,
             waits: self.now.waits,
-            sends: self.sends,
             is_busy: self.is_busy,
             quiet_s: self.quiet_s,
             patience_s: patience_s.max(self.limit_s),
@@ -159,10 +138,6 @@ mod tests {
 
     use super::*;
 
-    fn work(cpu_s: f64) -> ProcessWork {
-        ProcessWork { cpu_s, ..ProcessWork::default() }
-    }
-
     fn computing(phase: RankPhase, step: u32) -> Activity {
         Activity { phase, step, steps: 100, done: u64::from(step), ..Activity::default() }
     }
@@ -171,7 +146,7 @@ mod tests {
     fn beat_for(pulse: &mut Pulse, seconds: u32, now: Activity, cores: f64) -> Sign {
         let mut sign = None;
         for second in 0..seconds {
-            sign = Some(pulse.beat(1.0, now, || work(f64::from(second) * cores)));
+            sign = Some(pulse.beat(1.0, now, || f64::from(second) * cores));
         }
         sign.expect("a second")
     }
@@ -192,7 +167,7 @@ mod tests {
         let mut pulse = Pulse::new(QUIET_S);
         let now = computing(RankPhase::Multiply, 1);
         beat_for(&mut pulse, 3, now, 0.0);
-        let sign = pulse.beat(3600.0, now, ProcessWork::default);
+        let sign = pulse.beat(3600.0, now, || 0.0);
         assert_eq!(sign.quiet_s, 2.0 + LONGEST_PAUSE_S);
     }
 
@@ -207,7 +182,7 @@ mod tests {
                 let patience_s = if is_foreign && cores > 0.0 { BUSY_S } else { QUIET_S };
                 assert_eq!(sign.patience_s, patience_s, "{phase:?} {cores}");
                 let is_endless = phase == RankPhase::Work && cores > 0.0;
-                assert_eq!(sign.bound_s.is_infinite(), is_endless, "{phase:?} {cores}");
+                assert_eq!(sign.bound_s == f64::MAX, is_endless, "{phase:?} {cores}");
             }
         }
     }
@@ -250,6 +225,6 @@ mod tests {
     #[test]
     fn a_printing_rank_is_never_late() {
         let sign = beat_for(&mut Pulse::new(QUIET_S), 1000, computing(RankPhase::Print, 0), 0.0);
-        assert_eq!(sign.patience_s, f64::INFINITY);
+        assert_eq!(sign.patience_s, f64::MAX);
     }
 }

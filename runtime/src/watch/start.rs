@@ -1,13 +1,12 @@
 //! The wait for other ranks before they know each other: in the start of MPI, and until all ranks have joined the watch.
 
-use super::cause::describe_state;
+use super::cause::ProcessState;
 use super::judge::Said;
 use super::process::Sibling;
 use super::pulse::limit_quiet;
-use super::seen::ProcessState;
 use super::sign::Sign;
 
-/// Time in seconds that other ranks leave the speaker for its last line.
+/// Time in seconds that other ranks leave the one that speaks for its last line.
 const LAST_LINE_S: f64 = 2.0;
 
 /// The judgement of a rank that has not joined the others yet.
@@ -65,7 +64,7 @@ impl StartJudge {
                  or link is gone"
             ),
             [first, ..] => {
-                let (silent, how) = (first.rank, describe_state(first.state));
+                let (silent, how) = (first.rank, first.state.describe());
                 format!(
                     "rank {silent} on {host} has not joined the others for {quiet_s:.0} s: it was starting ({how})"
                 )

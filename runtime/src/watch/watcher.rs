@@ -10,12 +10,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::activity::{Activity, make_waker, wake_watcher};
+use super::cause::ProcessState;
 use super::channel::{Channel, Endpoint, Peer};
 use super::deaths::Deaths;
-use super::judge::{Judge, Said, choose_speakers};
-use super::process::{is_traced, list_siblings, measure_work, read_state};
+use super::judge::{Judge, Said};
+use super::process::{is_traced, list_siblings, measure_cpu_s, read_state};
 use super::pulse::{Pulse, limit_quiet};
-use super::seen::ProcessState;
 use super::sign::Sign;
 use super::start::StartJudge;
 use crate::comm::launched::launched_rank;
@@ -126,14 +126,13 @@ impl RankWatch {
         let (Some(watch), Some(peers)) = (watch, peers) else {
             return Ok(None);
         };
-        let speakers = choose_speakers(&hosts);
         let mut channel = match comm.size() {
             1 => None,
-            _ => endpoint.join(&peers, me, &speakers),
+            _ => endpoint.join(&peers, me),
         };
         if let Some(channel) = &mut channel {
             // The first sign comes from here: a rank may stop before its watcher has looked.
-            channel.send_once(&Pulse::default().beat(0.0, Activity::read(), measure_work), false);
+            channel.send_once(&Pulse::default().beat(0.0, Activity::read(), measure_cpu_s), false);
         }
         let ranks = Ranks {
             me,
@@ -192,7 +191,7 @@ impl Watcher {
             if let Some(ranks) = lock(&self.shared.joined).take() {
                 self.ranks = Some(ranks);
             }
-            self.tell_deaths();
+            self.tell_death();
             self.listen();
             if self.shared.is_over.load(Ordering::Relaxed) {
                 return self.take_leave();
@@ -215,7 +214,7 @@ impl Watcher {
     fn sleep(&self, time: Duration) {
         let events = self.ranks.iter().flat_map(|ranks| {
             let sockets = ranks.channel.iter().map(Channel::socket);
-            sockets.chain(ranks.deaths.descriptors())
+            sockets.chain(ranks.deaths.descriptor())
         });
         let mut events: Vec<_> = std::iter::once(self.waker)
             .chain(events)
@@ -226,19 +225,20 @@ impl Watcher {
         let _ = rustix::io::read(self.waker, &mut [0; 8]);
     }
 
-    /// Says which ranks of this host have died since memory ran out.
-    fn tell_deaths(&mut self) {
+    /// Says that a rank of this host has died since memory ran out.
+    fn tell_death(&mut self) {
         let Some(ranks) = &mut self.ranks else {
             return;
         };
-        for rank in ranks.deaths.take_dead() {
-            if ranks.deaths.has_killed() && !ranks.judge.has_ended(rank) {
-                let host = &ranks.peers[rank].host;
-                (self.settings.say)(&format!(
-                    "rank {rank} on {host} has died, and the system there has killed a process for lack of memory since the \
-                     start: give the job more memory, or use more hosts"
-                ));
-            }
+        let Some(rank) = ranks.deaths.take_dead() else {
+            return;
+        };
+        if ranks.deaths.has_killed() && !ranks.judge.has_ended(rank) {
+            let host = &ranks.peers[rank].host;
+            (self.settings.say)(&format!(
+                "rank {rank} on {host} has died, and the system there has killed a process for lack of memory since the start: \
+                 give the job more memory, or use more hosts"
+            ));
         }
     }
 
@@ -251,18 +251,18 @@ impl Watcher {
             return;
         };
         for word in channel.receive(self.sign.as_ref()) {
-            let rank = word.rank as usize;
             if word.ends_job {
-                let line = format!("rank {rank} on {} ends the job", ranks.peers[rank].host);
+                let host = &ranks.peers[word.rank].host;
+                let line = format!("rank {} on {host} ends the job", word.rank);
                 end_process(self.settings, TOLD_END, &line);
             }
-            ranks.judge.hear(rank, word.sign);
+            ranks.judge.hear(word.rank, word.sign);
         }
     }
 
     /// Looks at this rank, sends its sign and says what there is to say.
     fn beat(&mut self, elapsed_s: f64) {
-        let mut sign = self.pulse.beat(elapsed_s, Activity::read(), measure_work);
+        let mut sign = self.pulse.beat(elapsed_s, Activity::read(), measure_cpu_s);
         sign.is_traced = is_traced();
         self.sign = Some(sign);
         let Some(ranks) = &mut self.ranks else {
@@ -270,7 +270,7 @@ impl Watcher {
             return said.into_iter().for_each(|said| self.say(said));
         };
         if let Some(channel) = &mut ranks.channel {
-            channel.send_sign(&sign, elapsed_s);
+            channel.send_sign(&sign);
             if !channel.take_drained() {
                 ranks.judge.excuse_silence(elapsed_s);
             }
@@ -302,7 +302,7 @@ impl Watcher {
         let channel = self.ranks.as_mut().and_then(|ranks| ranks.channel.as_mut());
         if let Some(channel) = channel {
             let ended =
-                Sign { has_ended: true, ..self.pulse.beat(0.0, Activity::read(), measure_work) };
+                Sign { has_ended: true, ..self.pulse.beat(0.0, Activity::read(), measure_cpu_s) };
             channel.send_once(&ended, false);
         }
     }

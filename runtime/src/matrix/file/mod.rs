@@ -246,7 +246,7 @@ impl<T: Scalar> MatrixOutput<T> {
         let reopened = partial.reopen().and_then(|file| {
             let Some(file) = file else { return Ok(None) };
             flip_in_file("written", &file)?;
-            WatchedFile::of_writer(file).map(Rc::new).map(Some)
+            WatchedFile::new(file).map(Rc::new).map(Some)
         });
         let failed = |reason: String| Error::output(partial.path(), reason);
         match reopened.map_err(|error| failed(error.to_string()))? {
@@ -345,7 +345,7 @@ pub fn digest_file<T: Scalar>(path: &Path) -> Result<((usize, usize), Digest), E
         return Err(failed(format!("holds {} numbers, not {}", shape.element, T::TYPE)));
     }
     let digest = digest_elements(&shape, &mut read).map_err(failed)?;
-    file.check_content().map_err(|error| failed(error.to_string()))?;
+    file.check().map_err(|error| failed(error.to_string()))?;
     Ok(((shape.rows, shape.cols), digest))
 }
 

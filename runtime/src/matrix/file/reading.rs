@@ -156,7 +156,7 @@ impl InputFile {
         let _call =
             CollectiveCall::new(comm, "checking a file").with_path("file", &self.path).enter()?;
         let file = self.file.as_deref();
-        let checked = file.map_or(Ok(()), WatchedFile::check_content);
+        let checked = file.map_or(Ok(()), WatchedFile::check);
         agree(comm, checked.map_err(|error| Error::file(&self.path, error)))
     }
 
@@ -241,6 +241,7 @@ pub fn read<T: Scalar>(
 mod tests {
     use std::fs::{self, File};
     use std::os::unix::fs::FileExt as _;
+    use std::time::Duration;
 
     use super::*;
     use crate::comm::LocalComm;
@@ -260,14 +261,14 @@ mod tests {
         path
     }
 
-    /// Writes other elements in place, and puts the time of change back.
+    /// Writes other elements in place, a second later.
     fn rewrite(path: &Path) {
         let bytes = fs::read(path).unwrap();
         let file = File::options().write(true).open(path).unwrap();
         let modified = file.metadata().unwrap().modified().unwrap();
         let last = bytes.len() - 2; // A digit, in a text.
         file.write_all_at(&[bytes[last] ^ 1], last as u64).unwrap();
-        file.set_modified(modified).unwrap();
+        file.set_modified(modified + Duration::from_secs(1)).unwrap();
     }
 
     fn open_to_read(path: &Path, is_in_place: bool) -> Result<InputFile, Error> {

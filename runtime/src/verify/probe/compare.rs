@@ -109,8 +109,7 @@ impl<T: Scalar> Probe<T> {
         let (vector, weights) = (self.vector.numbers(), self.vector.weights());
         let mut sizes = vec![0.0; self.sizes.len()];
         let c = Operand::from(c);
-        let totals =
-            self.multiply_groups(&c, &vector, (Terms::Sizes, &weights), &mut sizes, |_| {});
+        let totals = self.multiply_groups(&c, &vector, (Terms::Sizes, &weights), &mut sizes);
         let count = self.rows * self.groups.count();
         let mut all = self.subtract(&totals);
         all.extend(fold(&self.sizes, parts));

@@ -5,6 +5,7 @@ use num_complex::Complex64;
 
 use super::batches::{count_parts, pass_over};
 use super::compare::{SuspectResidual, divide, find_element_bound, find_worst_bound, read_element};
+use super::vector::SHRUNK;
 use super::{Probe, Verdict};
 use crate::comm::Comm;
 use crate::error::Error;
@@ -59,8 +60,7 @@ const DRIFT: f64 = 4.0;
 /// Most terms of rows that are kept at once. Each such group of rows reads A and B once.
 const TERMS_AT_ONCE: usize = 1 << 22;
 
-/// The product of an element of a row and a group, computed again, times the [factor](super::vector::ProbeVector::factor) of the
-/// vector.
+/// The product of an element of a row and a group, computed again, times [`SHRUNK`].
 #[derive(Debug, Clone, Copy, Default)]
 struct ComputedElement {
     /// The product in twice double precision, and what was rounded off.
@@ -121,7 +121,7 @@ impl<T: Scalar> Probe<T> {
             let mut terms = vec![0.0; suspects.len()];
             let mut take = |[a, b]: [Operand<'_, T>; 2]| {
                 let (mut rows, k) = (gather_rows(comm, &a, suspects)?, a.cols());
-                rows.iter_mut().for_each(|a| *a *= self.vector.factor());
+                rows.iter_mut().for_each(|a| *a *= SHRUNK);
                 for (at, suspect) in suspects.iter().enumerate() {
                     let row = &rows[at * k..(at + 1) * k];
                     let real = row.iter().flat_map(|a| [a.re, a.im]);
@@ -187,7 +187,7 @@ impl<T: Scalar> Probe<T> {
         pass_over(&Operand::from(c), &place, |batch| {
             for (col, numbers) in batch.cols.clone().zip(batch.columns) {
                 let parts = &numbers[..count_parts::<T>()];
-                found[col - cols.start] = read_element(parts) * self.vector.factor();
+                found[col - cols.start] = read_element(parts) * SHRUNK;
             }
         });
         if self.scalars.beta != T::ZERO {
@@ -197,7 +197,7 @@ impl<T: Scalar> Probe<T> {
             let c = again.c(row)?;
             if comm.rank() == 0 {
                 for (col, added) in added.iter_mut().enumerate() {
-                    *added = c.local().col(col)[0].value() * self.vector.factor();
+                    *added = c.local().col(col)[0].value() * SHRUNK;
                 }
             }
         }
@@ -238,7 +238,7 @@ impl<T: Scalar> Probe<T> {
             if unit > 0.0 {
                 examined.raised = examined.raised.max(bound / unit);
             }
-            unexplained -= error * (x / self.vector.factor());
+            unexplained -= error * (x / SHRUNK);
         }
         let unexplained = divide(unexplained.norm(), suspect.slack);
         examined.unexplained = examined.unexplained.max(unexplained);

@@ -9,12 +9,10 @@ mod vector;
 
 use isochron_devices::Scalar;
 
-use self::batches::{AddGroups, BATCH, Batch, Terms, Totals, count_parts, find_part, pass_over};
+use self::batches::{AddGroups, BATCH, Terms, Totals, count_parts, find_part, pass_over};
 use self::compare::{MOST_TERMS, fold};
 pub use self::examine::{Recall, TakeFactors};
-use self::vector::{
-    ColumnGroups, ColumnSums, ProbeVector, find_common_scale, find_norms, find_sum_sizes,
-};
+use self::vector::{ColumnGroups, ProbeVector, find_norms, find_sum_sizes};
 use super::{SEED, Verdict, enter_factors};
 use crate::comm::{CollectiveCall, Comm};
 use crate::error::Error;
@@ -65,7 +63,8 @@ pub struct Probe<T = f64> {
     /// Sum of the parts of k added so far.
     k: usize,
     vector: ProbeVector,
-    scaling: Scaling,
+    /// `true` if A and B, whole, have scaled the vector.
+    is_scaled: bool,
     /// This rank's share of `A·Y`, with the real parts of `Y = B·x`. If the elements are complex, the products with the imaginary
     /// parts follow: to be multiplied by i.
     products: Totals,
@@ -75,17 +74,6 @@ pub struct Probe<T = f64> {
     terms: Vec<f64>,
     /// This rank's share of `C0·x`, and of its squares.
     added: Option<(Totals, Vec<f64>)>,
-}
-
-/// How the probe vector is scaled by the sizes of columns.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Scaling {
-    /// It is.
-    Done,
-    /// By the columns of B alone, since only proportions matter if nothing is added to the product.
-    ByB,
-    /// By C and by each part of the factors, where a column was zero before.
-    ByParts,
 }
 
 /// Returns the most bytes that a probe takes on each rank.
@@ -101,8 +89,8 @@ pub(crate) fn count_bytes(problem: &Problem) -> usize {
 impl<T: Scalar> Probe<T> {
     /// Begins a check with C before the multiplication, which is not read if `beta = 0`.
     ///
-    /// With beta, columns are scaled by the sizes that C and the factors give them, where all rows count alike. If A and B
-    /// come in parts of k, no factors are given. The first of C and the parts of B that is not zero in a column scales it.
+    /// Columns are scaled by the sizes that C and the factors give them, where all rows count alike. If A and B come in parts of k, no factors are given.
+    /// The first of C and the parts of B that is not zero in a column scales it.
     ///
     /// # Errors
     /// The errors of [`Comm`].
@@ -132,23 +120,20 @@ impl<T: Scalar> Probe<T> {
             rows,
             k: 0,
             vector: ProbeVector::draw(seed, &groups),
-            scaling: match factors {
-                None => Scaling::ByParts,
-                Some(_) if scalars.beta == T::ZERO => Scaling::ByB,
-                Some(_) => Scaling::Done,
-            },
+            is_scaled: factors.is_some(),
             products: Totals::zeros(lines * groups.count() * count_parts::<T>()),
             sizes: vec![0.0; lines * groups.count()],
             terms: vec![0.0; lines],
             added: None,
         };
+        let factors = factors.filter(|_| scalars.alpha != T::ZERO);
         if scalars.beta != T::ZERO {
             let c = Operand::from(c);
-            let factors =
-                factors.as_ref().filter(|_| scalars.alpha != T::ZERO).map(|[a, b]| [a, b]);
-            let sizes = find_sum_sizes(comm, scalars, &c, factors)?;
-            probe.vector.scale_by_c(sizes);
+            probe.vector.scale(find_sum_sizes(comm, scalars, &c, factors)?);
             probe.add_c(&c);
+        } else if let Some([_, b]) = factors {
+            // Only the proportions of columns matter if nothing is added to the product.
+            probe.vector.scale(find_norms(comm, &b, None)?);
         }
         Ok(probe)
     }
@@ -156,7 +141,7 @@ impl<T: Scalar> Probe<T> {
     fn add_c(&mut self, c: &Operand<'_, T>) {
         let x = self.vector.numbers();
         let mut squares = vec![0.0; self.sizes.len()];
-        let totals = self.multiply_groups(c, &x, (Terms::Squares, &x), &mut squares, |_| {});
+        let totals = self.multiply_groups(c, &x, (Terms::Squares, &x), &mut squares);
         self.added = Some((totals, squares));
     }
 
@@ -183,86 +168,22 @@ impl<T: Scalar> Probe<T> {
             return Ok(());
         }
         let _entered = tracing::info_span!("verify", rank = comm.rank()).entered();
-        let probed = match self.scaling {
-            Scaling::ByB => {
-                let probed = self.multiply_whole_b(comm, &b)?;
-                self.multiply_a(&a, &probed);
-                if !self.comes_near_overflow(comm)? {
-                    return Ok(());
-                }
-                let mut vector = self.vector.clone();
-                vector.shrink();
-                *self = self.restart(vector);
-                self.k = b.rows();
-                self.multiply_b(comm, &b, |_| {})?
-            }
-            Scaling::ByParts => {
-                let of_a = find_norms(comm, &a)?.into_iter().fold(0.0, f64::hypot);
-                let (of_b, alpha) = (find_norms(comm, &b)?, self.scalars.alpha.value().norm());
-                self.vector.note_part(of_a, &of_b, alpha, self.k);
-                self.multiply_b(comm, &b, |_| {})?
-            }
-            Scaling::Done => self.multiply_b(comm, &b, |_| {})?,
-        };
+        if !self.is_scaled {
+            let of_a = find_norms(comm, &a, None)?.into_iter().fold(0.0, f64::hypot);
+            let alpha = self.scalars.alpha.value().norm();
+            self.vector.note_part(of_a, &find_norms(comm, &b, None)?, alpha, self.k);
+        }
+        let probed = self.multiply_b(comm, &b)?;
         self.multiply_a(&a, &probed);
         Ok(())
     }
 
-    /// Returns `true` if sums of all ranks may overflow: the columns are scaled by B, whatever the size of A.
-    fn comes_near_overflow(&self, comm: &dyn Comm) -> Result<bool, Error> {
-        let alpha = self.scalars.alpha.value().norm();
-        let is_near = self.sizes.iter().any(|size| alpha * size > NEAR_OVERFLOW);
-        Ok(comm.largest(f64::from(u8::from(is_near)))? > 0.0)
-    }
-
-    /// Begins again, with another vector.
-    fn restart(&self, vector: ProbeVector) -> Self {
-        Self {
-            vector,
-            scaling: Scaling::Done,
-            k: 0,
-            products: Totals::zeros(self.sizes.len() * count_parts::<T>()),
-            sizes: vec![0.0; self.sizes.len()],
-            terms: vec![0.0; self.terms.len()],
-            added: None,
-            ..*self
-        }
-    }
-
-    /// Multiplies B by the probe vector and scales this by the columns of B. They are known after one pass over B, which is
-    /// the only one if the columns are alike.
-    fn multiply_whole_b(
-        &mut self,
-        comm: &dyn Comm,
-        b: &Operand<'_, T>,
-    ) -> Result<ProbedRows, Error> {
-        self.scaling = Scaling::Done;
-        let mut columns = ColumnSums::zeros(b.cols());
-        let mut probed = self.multiply_b(comm, b, |batch| columns.note(batch))?;
-        let sizes = columns.find_norms(comm)?;
-        // Ranks may have rounded the sums differently.
-        let scale = find_common_scale(&sizes);
-        if let Some(scale) = comm.share(0, (comm.rank() == 0).then_some(scale))? {
-            self.vector.scale_alike(&sizes, scale);
-            probed.divide(scale);
-            return Ok(probed);
-        }
-        self.vector.scale(sizes);
-        self.multiply_b(comm, b, |_| {})
-    }
-
-    /// Multiplies B by the probe vector, and takes the root of the sum of squares of each row and group. `note` gets every
-    /// batch of this rank.
-    fn multiply_b(
-        &self,
-        comm: &dyn Comm,
-        b: &Operand<'_, T>,
-        note: impl FnMut(&Batch<'_>),
-    ) -> Result<ProbedRows, Error> {
+    /// Multiplies B by the probe vector, and takes the root of the sum of squares of each row and group.
+    fn multiply_b(&self, comm: &dyn Comm, b: &Operand<'_, T>) -> Result<ProbedRows, Error> {
         let parts = count_parts::<T>();
         let mut squares = vec![0.0; b.rows() * parts * self.groups.count()];
         let x = self.vector.numbers();
-        let mut all = self.multiply_groups(b, &x, (Terms::Squares, &x), &mut squares, note).round();
+        let mut all = self.multiply_groups(b, &x, (Terms::Squares, &x), &mut squares).round();
         all.append(&mut squares);
         comm.sum_f64(&mut all)?;
         let (products, squares) = all.split_at(all.len() / 2);
@@ -275,14 +196,13 @@ impl<T: Scalar> Probe<T> {
     }
 
     /// Multiplies this rank's part of a matrix by the probe vector, group by group. `sums` gets the terms of its elements with
-    /// these factors of columns, and `note` every batch.
+    /// these factors of columns.
     fn multiply_groups(
         &self,
         matrix: &Operand<'_, T>,
         vector: &[f64],
         (terms, factors): (Terms, &[f64]),
         sums: &mut [f64],
-        mut note: impl FnMut(&Batch<'_>),
     ) -> Totals {
         let (parts, rows) = (count_parts::<T>(), matrix.rows());
         let mut totals = Totals::zeros(rows * parts * self.groups.count());
@@ -291,6 +211,7 @@ impl<T: Scalar> Probe<T> {
             pass_over(matrix, &region, |batch| {
                 AddGroups {
                     totals: &mut totals,
+                    terms,
                     sums: &mut *sums,
                     counts: &mut [],
                     first: (group * rows + batch.rows.start) * parts,
@@ -299,8 +220,7 @@ impl<T: Scalar> Probe<T> {
                     factors: &[[vector, factors].map(|numbers| batch.pick(numbers))],
                     turned: &[],
                 }
-                .run(terms);
-                note(batch);
+                .run();
             });
         }
         totals
@@ -324,6 +244,7 @@ impl<T: Scalar> Probe<T> {
                 .collect();
             AddGroups {
                 totals: &mut self.products,
+                terms: Terms::Sizes,
                 sums: &mut self.sizes,
                 counts: &mut self.terms,
                 first: batch.rows.start * parts,
@@ -332,7 +253,7 @@ impl<T: Scalar> Probe<T> {
                 factors: &factors,
                 turned: &of_groups(&probed.imaginary),
             }
-            .run(Terms::Sizes);
+            .run();
         });
     }
 
@@ -355,7 +276,7 @@ impl<T: Scalar> Probe<T> {
             .with("again", &again.is_some())
             .enter()?;
         let _entered = tracing::info_span!("verify", rank = comm.rank()).entered();
-        let hides_errors = self.scaling == Scaling::ByParts && self.has_uneven_columns(comm)?;
+        let hides_errors = !self.is_scaled && self.has_uneven_columns(comm)?;
         if let Some(again) = again.as_mut().filter(|again| hides_errors && again.is_anew()) {
             match self.scale_again(comm, c, *again) {
                 Ok(scaled) => return scaled.judge(comm, c, Some(*again), false),
@@ -379,7 +300,17 @@ impl<T: Scalar> Probe<T> {
         c: &HeldMatrix<'_, T>,
         again: &mut dyn Recall<T>,
     ) -> Result<Self, Error> {
-        let mut scaled = self.restart(self.vector.scale_by_all());
+        let mut scaled = Self {
+            vector: self.vector.clone(),
+            is_scaled: true,
+            k: 0,
+            products: Totals::zeros(self.sizes.len() * count_parts::<T>()),
+            sizes: vec![0.0; self.sizes.len()],
+            terms: vec![0.0; self.terms.len()],
+            added: None,
+            ..*self
+        };
+        scaled.vector.scale_by_all();
         if self.scalars.beta != T::ZERO {
             let c = again.c(c.spread().clone())?;
             scaled.add_c(&Operand::from(&c));
@@ -433,11 +364,8 @@ impl<T: Scalar> Probe<T> {
 }
 
 /// Reasons why nothing is known of a result.
-const OVERFLOWS: &str = "numbers of the probe overflow, and a smaller vector avoids that only if no C is added and A and B are whole";
+const OVERFLOWS: &str = "numbers of the probe overflow";
 const HIDES_ERRORS: &str = "columns that grow between parts of A and B may hide errors of others";
-
-/// Sums from which on those of all ranks, or of other matrices, may overflow.
-const NEAR_OVERFLOW: f64 = 1e290;
 
 /// `Y = B·x` and the roots of the sums of squares, group by group, on every rank.
 struct ProbedRows {
@@ -447,14 +375,4 @@ struct ProbedRows {
     imaginary: Vec<f64>,
     /// `√(Σ_{j∈G} |b_pj·x_j|²)`.
     roots: Vec<f64>,
-}
-
-impl ProbedRows {
-    /// Divides by a power of two.
-    fn divide(&mut self, scale: f64) {
-        let Self { real, imaginary, roots } = self;
-        for number in real.iter_mut().chain(imaginary).chain(roots) {
-            *number /= scale;
-        }
-    }
 }

@@ -4,10 +4,7 @@ use std::ops::Range;
 
 use isochron_devices::Scalar;
 
-use super::batches::{
-    AddGroups, Batch, Terms, Totals, count_parts, find_part, pass_over, size_column,
-};
-use super::compare::fold;
+use super::batches::{count_parts, find_part, pass_over, size_column};
 use crate::comm::Comm;
 use crate::error::Error;
 use crate::matrix::{Operand, hash};
@@ -18,12 +15,10 @@ const GROUP: usize = 512;
 /// The most groups. Beyond `GROUP·MOST_GROUPS` columns a group grows, so that the check's cost stays proportional to the
 /// matrices.
 const MOST_GROUPS: usize = 32;
-/// The most by which the sizes of columns differ that are scaled alike.
-const ALIKE: f64 = 1.125;
 /// The ratio of sizes that columns may have after they were scaled by a part of all matrices.
 const UNEVEN: f64 = 2.0;
-/// 2⁻⁵⁰⁰, by which numbers are multiplied if sums would overflow.
-const SHRUNK: f64 = f64::from_bits((1023 - 500) << 52);
+/// 2⁻⁴⁰, a factor of all numbers: sums of the largest elements do not overflow.
+pub(super) const SHRUNK: f64 = 1.0 / (1u64 << 40) as f64;
 
 /// The columns of C, cut into runs that are checked apart.
 #[derive(Debug, Clone, Copy)]
@@ -68,8 +63,6 @@ pub(super) struct ProbeVector {
     /// The norms of all parts of A, and of each column of all parts of B.
     of_a: f64,
     of_b: Vec<f64>,
-    /// A factor of all numbers: 1, or [`SHRUNK`].
-    shrunk: f64,
 }
 
 impl ProbeVector {
@@ -94,21 +87,20 @@ impl ProbeVector {
             of_c: vec![0.0; draws.len()],
             of_a: 0.0,
             of_b: vec![0.0; draws.len()],
-            shrunk: 1.0,
             draws,
         }
     }
 
-    /// Scales the columns by their sizes in one matrix, which decides alone.
+    /// Scales the columns by their sizes in C, in B, or in the result.
     pub(super) fn scale(&mut self, sizes: Vec<f64>) {
         self.scales.clone_from(&sizes);
-        self.sizes = sizes;
+        self.sizes.clone_from(&sizes);
+        self.of_c = sizes;
     }
 
-    /// Scales the columns by their sizes in C, before parts of k follow.
-    pub(super) fn scale_by_c(&mut self, sizes: Vec<f64>) {
-        self.of_c.clone_from(&sizes);
-        self.scale(sizes);
+    /// Scales all columns by their sizes over all matrices so far.
+    pub(super) fn scale_by_all(&mut self) {
+        self.scales.clone_from(&self.sizes);
     }
 
     /// Notes the norms of one more part of A, and of the columns of B. Columns that were zero before are scaled by them: their
@@ -125,14 +117,6 @@ impl ProbeVector {
         }
     }
 
-    /// Scales all columns by one number, which serves them all.
-    pub(super) fn scale_alike(&mut self, sizes: &[f64], scale: f64) {
-        self.sizes.copy_from_slice(sizes);
-        for (own, size) in self.scales.iter_mut().zip(sizes) {
-            *own = if *size == 0.0 { 0.0 } else { scale };
-        }
-    }
-
     /// Returns `true` if columns are scaled so differently from their sizes over all matrices that one hides errors of
     /// another.
     pub(super) fn is_uneven(&self) -> bool {
@@ -146,41 +130,16 @@ impl ProbeVector {
         of_scales().fold(0.0, f64::max) > UNEVEN * of_scales().fold(f64::INFINITY, f64::min)
     }
 
-    /// Returns the same draws, scaled by the sizes over all matrices.
-    pub(super) fn scale_by_all(&self) -> Self {
-        Self { scales: self.sizes.clone(), ..self.clone() }
-    }
-
-    /// Makes the numbers much smaller, so that sums of the largest elements do not overflow.
-    pub(super) fn shrink(&mut self) {
-        self.shrunk = SHRUNK;
-    }
-
-    /// Returns the factor of all numbers, a power of two.
-    pub(super) fn factor(&self) -> f64 {
-        self.shrunk
-    }
-
     /// Returns the numbers of the vector.
     pub(super) fn numbers(&self) -> Vec<f64> {
-        let draws = self.draws.iter().map(|draw| draw * self.shrunk);
+        let draws = self.draws.iter().map(|draw| draw * SHRUNK);
         divide_by_sizes(draws, &self.scales)
     }
 
-    /// Returns one over the size of each column, times the factor of all numbers.
+    /// Returns one over the size of each column, times [`SHRUNK`].
     pub(super) fn weights(&self) -> Vec<f64> {
-        divide_by_sizes(self.draws.iter().map(|_| self.shrunk), &self.sizes)
+        divide_by_sizes(self.draws.iter().map(|_| SHRUNK), &self.sizes)
     }
-}
-
-/// Returns a power of two that scales all columns, if their sizes are so alike that one does.
-pub(super) fn find_common_scale(sizes: &[f64]) -> Option<f64> {
-    let nonzero = || sizes.iter().copied().filter(|size| *size != 0.0);
-    let least = nonzero().fold(f64::MAX, f64::min);
-    let most = nonzero().fold(0.0, f64::max);
-    // Squares of much smaller numbers vanish, and those of much larger ones overflow.
-    let is_alike = most > 0.0 && most <= ALIKE * least && least > 1e-100 && most < 1e100;
-    is_alike.then(|| least.log2().round().exp2())
 }
 
 fn divide_by_sizes(numbers: impl Iterator<Item = f64>, sizes: &[f64]) -> Vec<f64> {
@@ -192,51 +151,67 @@ fn find_scale(size: f64) -> f64 {
     if size == 0.0 || size.is_nan() { 1.0 } else { size.clamp(1e-280, 1e280) }
 }
 
-/// The size of each column, to be summed over ranks.
-pub(super) struct ColumnSums {
-    sizes: Vec<f64>,
-    squares: Vec<f64>,
-}
-
-impl ColumnSums {
-    pub(super) fn zeros(cols: usize) -> Self {
-        Self { sizes: vec![0.0; cols], squares: vec![0.0; cols] }
-    }
-
-    pub(super) fn note(&mut self, batch: &Batch<'_>) {
-        for (col, column) in batch.cols.clone().zip(batch.columns) {
-            self.note_column(col, column);
-        }
-    }
-
-    fn note_column(&mut self, col: usize, numbers: &[f64]) {
-        let [sizes, squares] = size_column(numbers);
-        self.sizes[col] += sizes;
-        self.squares[col] += squares;
-    }
-
-    /// Returns the Euclidean norm of each column, over all ranks.
-    ///
-    /// # Collective
-    /// All ranks.
-    pub(super) fn find_norms(self, comm: &dyn Comm) -> Result<Vec<f64>, Error> {
-        sum_norms(comm, self.sizes, self.squares)
-    }
-}
-
-/// Returns Euclidean norms over all ranks. If squares overflow or vanish, the sum of magnitudes stands for it.
+/// Returns the Euclidean norm of each column over all ranks, where each row is divided by its size, if given.
 ///
 /// # Collective
 /// All ranks.
-fn sum_norms(
+pub(super) fn find_norms<T: Scalar>(
     comm: &dyn Comm,
-    mut sums: Vec<f64>,
-    mut squares: Vec<f64>,
+    matrix: &Operand<'_, T>,
+    row_sizes: Option<&[f64]>,
 ) -> Result<Vec<f64>, Error> {
-    let n = sums.len();
-    sums.append(&mut squares);
+    let n = matrix.cols();
+    let mut sums = vec![0.0; 2 * n];
+    let mut even = Vec::new();
+    pass_over(matrix, &find_part(matrix), |batch| {
+        for (col, column) in batch.cols.clone().zip(batch.columns) {
+            let mut column = column;
+            if let Some(sizes) = row_sizes {
+                even.clear();
+                let rows = column.chunks_exact(count_parts::<T>()).zip(&sizes[batch.rows.clone()]);
+                for (of_row, size) in rows {
+                    even.extend(of_row.iter().map(|number| number / find_scale(*size)));
+                }
+                column = &even;
+            }
+            let [size, square] = size_column(column);
+            sums[col] += size;
+            sums[n + col] += square;
+        }
+    });
+    sum_norms(comm, sums)
+}
+
+/// Returns the Euclidean norm of each row over all ranks, where each column is divided by its size.
+///
+/// # Collective
+/// All ranks.
+fn find_row_norms<T: Scalar>(
+    comm: &dyn Comm,
+    matrix: &Operand<'_, T>,
+    col_sizes: &[f64],
+) -> Result<Vec<f64>, Error> {
+    let m = matrix.rows();
+    let mut sums = vec![0.0; 2 * m];
+    pass_over(matrix, &find_part(matrix), |batch| {
+        for (col, column) in batch.cols.clone().zip(batch.columns) {
+            let scale = find_scale(col_sizes[col]);
+            for (row, parts) in batch.rows.clone().zip(column.chunks_exact(count_parts::<T>())) {
+                for number in parts.iter().map(|number| number / scale) {
+                    sums[row] += number.abs();
+                    sums[m + row] += number * number;
+                }
+            }
+        }
+    });
+    sum_norms(comm, sums)
+}
+
+/// Returns the norms over all ranks: sums of magnitudes, and then of squares, are given. If squares overflow or vanish, the sum of
+/// magnitudes stands for the norm.
+fn sum_norms(comm: &dyn Comm, mut sums: Vec<f64>) -> Result<Vec<f64>, Error> {
     comm.sum_f64(&mut sums)?;
-    let (sizes, squares) = sums.split_at(n);
+    let (sizes, squares) = sums.split_at(sums.len() / 2);
     let norms = sizes
         .iter()
         .zip(squares)
@@ -244,78 +219,8 @@ fn sum_norms(
     Ok(norms.collect())
 }
 
-/// Returns the Euclidean norm of each column.
-///
-/// # Collective
-/// All ranks.
-pub(super) fn find_norms<T: Scalar>(
-    comm: &dyn Comm,
-    factor: &Operand<'_, T>,
-) -> Result<Vec<f64>, Error> {
-    let mut sums = ColumnSums::zeros(factor.cols());
-    pass_over(factor, &find_part(factor), |batch| sums.note(batch));
-    sums.find_norms(comm)
-}
-
-/// Returns the Euclidean norm of each row, with every column divided by its size.
-///
-/// # Collective
-/// All ranks.
-fn find_row_norms<T: Scalar>(
-    comm: &dyn Comm,
-    factor: &Operand<'_, T>,
-    col_sizes: &[f64],
-) -> Result<Vec<f64>, Error> {
-    let parts = count_parts::<T>();
-    let col_scales: Vec<f64> = col_sizes.iter().map(|size| 1.0 / find_scale(*size)).collect();
-    let [mut sizes, mut squares] = [0, 1].map(|_| vec![0.0; factor.rows() * parts]);
-    pass_over(factor, &find_part(factor), |batch| {
-        for (terms, sums) in [(Terms::Sizes, &mut sizes), (Terms::Squares, &mut squares)] {
-            AddGroups {
-                totals: &mut Totals::default(),
-                sums,
-                counts: &mut [],
-                first: batch.rows.start * parts,
-                stride: 0,
-                batch,
-                factors: &[[batch.pick(&col_scales); 2]],
-                turned: &[],
-            }
-            .run(terms);
-        }
-    });
-    sum_norms(comm, fold(&sizes, parts).collect(), fold(&squares, parts).collect())
-}
-
-/// Returns the Euclidean norm of each column, with every row divided by its size.
-///
-/// # Collective
-/// All ranks.
-fn find_even_norms<T: Scalar>(
-    comm: &dyn Comm,
-    factor: &Operand<'_, T>,
-    row_sizes: &[f64],
-) -> Result<Vec<f64>, Error> {
-    let mut sums = ColumnSums::zeros(factor.cols());
-    let mut even = Vec::new();
-    pass_over(factor, &find_part(factor), |batch| {
-        let sizes = &row_sizes[batch.rows.clone()];
-        for (col, numbers) in batch.cols.clone().zip(batch.columns) {
-            even.clear();
-            for (of_row, size) in numbers.chunks_exact(count_parts::<T>()).zip(sizes) {
-                even.extend(of_row.iter().map(|number| number / find_scale(*size)));
-            }
-            sums.note_column(col, &even);
-        }
-    });
-    sums.find_norms(comm)
-}
-
 /// Returns the sizes of the columns of `beta·C`, or of `alpha·A·B + beta·C` if the terms of products are independent. All
 /// rows count alike: the largest one alone would decide otherwise.
-///
-/// # Errors
-/// See [`Comm`].
 ///
 /// # Collective
 /// All ranks.
@@ -323,33 +228,28 @@ pub(super) fn find_sum_sizes<T: Scalar>(
     comm: &dyn Comm,
     scalars: Scalars<T>,
     c: &Operand<'_, T>,
-    factors: Option<[&Operand<'_, T>; 2]>,
+    factors: Option<[Operand<'_, T>; 2]>,
 ) -> Result<Vec<f64>, Error> {
-    let Scalars { alpha, beta } = scalars;
-    let [alpha, beta] = [alpha, beta].map(|scalar| scalar.value().norm());
+    let [alpha, beta] = [scalars.alpha, scalars.beta].map(|scalar| scalar.value().norm());
     // The product's element of row i and column j is about `of_a[i]·of_b[j]`.
     let (mut of_a, mut of_b) = (vec![0.0; c.rows()], vec![0.0; c.cols()]);
-    if let Some([a, b]) = factors {
-        let terms = a.cols().max(1) as f64;
+    if let Some([a, b]) = &factors {
         of_a = find_row_norms(comm, a, &vec![1.0; a.cols()])?;
-        of_b = find_norms(comm, b)?;
-        of_b.iter_mut().for_each(|norm| *norm *= alpha / terms.sqrt());
+        let scale = alpha / (a.cols().max(1) as f64).sqrt();
+        of_b = find_norms(comm, b, None)?.into_iter().map(|norm| scale * norm).collect();
     }
     let add_product = |sums: &mut [f64], of_sum: &[f64], of_other: &[f64], other_sizes: &[f64]| {
-        let others = of_other
-            .iter()
-            .zip(other_sizes)
-            .map(|(norm, size)| norm / find_scale(*size))
-            .fold(0.0, f64::hypot);
+        let others = of_other.iter().zip(other_sizes).map(|(norm, size)| norm / find_scale(*size));
+        let others = others.fold(0.0, f64::hypot);
         for (sum, norm) in sums.iter_mut().zip(of_sum) {
             *sum = (beta * *sum).hypot(norm * others);
         }
     };
-    let mut sizes = find_norms(comm, c)?;
+    let mut sizes = find_norms(comm, c, None)?;
     add_product(&mut sizes, &of_b, &of_a, &vec![1.0; of_a.len()]);
     let mut row_sizes = find_row_norms(comm, c, &sizes)?;
     add_product(&mut row_sizes, &of_a, &of_b, &sizes);
-    sizes = find_even_norms(comm, c, &row_sizes)?;
+    sizes = find_norms(comm, c, Some(&row_sizes))?;
     add_product(&mut sizes, &of_b, &of_a, &row_sizes);
     // Columns that are zero here are scaled by other matrices, whose rows are as they are.
     let usual = row_sizes.iter().copied().fold(0.0, f64::hypot);

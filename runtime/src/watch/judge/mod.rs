@@ -1,12 +1,11 @@
 //! The judgement over silent ranks: who is the cause of a standstill, and when it is said.
 //!
-//! The machine is pure: it is fed with the ranks' signs and with the seconds that pass. The head rank judges over all ranks,
-//! and so does a deputy, which speaks once the head is lost. The others know the signs of these two and their own.
+//! The machine is pure: it is fed with the ranks' signs and with the seconds that pass. The head rank judges over all ranks.
+//! The others know its signs and their own, and the first one of each host speaks once the head is lost.
 
 use super::activity::RankPhase;
-use super::cause::{Cause, Kind, name_ranks};
+use super::cause::{Cause, Kind, ProcessState, SeenRank, name_ranks};
 use super::pulse::{LONGEST_PAUSE_S, QUIET_S, limit_quiet};
-use super::seen::{ProcessState, SeenRank};
 use super::sign::Sign;
 
 /// Longest pause in seconds between two lines about the same rank. The first ones double.
@@ -15,16 +14,17 @@ const LONGEST_REPEAT_S: f64 = 320.0;
 const SILENT_TOGETHER: f64 = 0.7;
 /// Part of the time that some rank has to stand still before silent ones are its cause.
 const STANDS_STILL: f64 = 0.5;
-/// Factor of the time after which waiting is a standstill, if messages are under way. So it is if an unheard rank may work.
+/// Factor of the time after which waiting of all is a standstill: a large message may be under way.
 const WAITS_LONGER: f64 = 6.0;
+
+/// The rank that judges over all.
+pub const HEAD: usize = 0;
 
 /// The judge of one rank.
 #[derive(Debug)]
 pub struct Judge {
     ranks: Vec<SeenRank>,
     me: usize,
-    /// The head rank, and the deputy if there is one.
-    speakers: Vec<usize>,
     /// Seconds since the start, without those in which this process did not run.
     now_s: f64,
     /// Seconds of standstill after which the job is ended; infinite for never.
@@ -51,12 +51,6 @@ pub enum Said {
     End(String),
 }
 
-/// Returns the ranks that judge over all: the head, and the lowest rank on another host, or else rank 1.
-pub fn choose_speakers(hosts: &[String]) -> Vec<usize> {
-    let deputy = hosts.iter().position(|host| *host != hosts[0]).or((hosts.len() > 1).then_some(1));
-    std::iter::once(0).chain(deputy).collect()
-}
-
 impl Judge {
     /// Makes the judge of rank `me`, where the ranks are on these hosts.
     pub fn new(hosts: &[String], me: usize, timeout_s: f64) -> Self {
@@ -65,7 +59,6 @@ impl Judge {
         Self {
             ranks: seen.collect(),
             me,
-            speakers: choose_speakers(hosts),
             now_s: 0.0,
             timeout_s,
             named: None,
@@ -101,8 +94,7 @@ impl Judge {
         look: &mut dyn FnMut(usize) -> ProcessState,
     ) -> Vec<Said> {
         self.now_s += seconds.min(LONGEST_PAUSE_S);
-        let cause = self.find_cause(look);
-        let cause = cause.filter(|cause| self.may_speak(cause.kind));
+        let cause = self.find_cause().filter(|_| self.may_speak());
         let mut said = Vec::from_iter(self.tell_unheard(look).map(Said::Line));
         let is_over = self.named.as_ref().is_some_and(|named| self.is_over(&named.cause));
         if let Some(named) = self.named.take_if(|_| is_over) {
@@ -119,7 +111,7 @@ impl Judge {
             .filter(|named| named.cause.is_same(&cause))
             .map_or(0.0, |named| named.next_s);
         if end_s.is_some() || cause.stands_s >= due_s {
-            let line = cause.describe(&self.ranks, &states);
+            let line = cause.describe(&self.ranks, states[0]);
             said.push(match end_s {
                 Some(end_s) => {
                     Said::End(format!("{line}; the job ends, after {end_s:.0} s without progress"))
@@ -146,9 +138,8 @@ impl Judge {
 
     /// Lists the ranks whose signs come here, and that have not ended.
     fn list_watched(&self) -> impl Iterator<Item = usize> {
-        let judges_all = self.speakers.contains(&self.me);
         let all = 0..self.ranks.len();
-        all.filter(move |&rank| judges_all || rank == self.me || self.speakers.contains(&rank))
+        all.filter(|&rank| self.me == HEAD || rank == HEAD || rank == self.me)
             .filter(|&rank| !self.ranks[rank].sign.is_some_and(|sign| sign.has_ended))
     }
 
@@ -167,32 +158,26 @@ impl Judge {
 
     /// Finds the ranks that hold up the job: silent ones first, then those that make no progress and do not wait. If all
     /// wait, the one that has waited longest stands for them.
-    fn find_cause(&self, look: &mut dyn FnMut(usize) -> ProcessState) -> Option<Cause> {
-        self.find_silent().or_else(|| self.find_busy()).or_else(|| self.find_waiting(look))
+    fn find_cause(&self) -> Option<Cause> {
+        self.find_silent().or_else(|| self.find_busy()).or_else(|| self.find_waiting())
     }
 
-    /// Lists the watched ranks whose signs have never come here.
-    fn list_unheard(&self) -> Vec<usize> {
-        self.list_watched().filter(|&rank| self.ranks[rank].sign.is_none()).collect()
-    }
-
-    /// Tells once which ranks are not heard: such a rank is not taken for a silent one. The deputy tells it if it does not
-    /// hear the head rank.
+    /// Tells once which ranks the head does not hear: such a rank is not taken for a silent one.
     fn tell_unheard(&mut self, look: &mut dyn FnMut(usize) -> ProcessState) -> Option<String> {
-        let mut before = self.speakers.iter().take_while(|&&rank| rank != self.me);
-        let is_first = before.all(|&rank| self.ranks[rank].sign.is_none());
-        let is_speaker = self.speakers.contains(&self.me);
-        if self.has_told_unheard || self.now_s < QUIET_S || !is_speaker || !is_first {
+        if self.has_told_unheard || self.now_s < QUIET_S || self.me != HEAD {
             return None;
         }
         self.has_told_unheard = true;
-        let mut unheard = self.list_unheard();
-        unheard.retain(|&rank| look(rank) == ProcessState::Unknown);
-        let unheard = name_ranks(&unheard, &self.ranks)?;
-        let me = name_ranks(&[self.me], &self.ranks)?;
-        Some(format!(
-            "{me} gets no signs of {unheard} (a firewall may drop UDP): it cannot tell whether they stand still"
-        ))
+        let unheard = self.list_watched().filter(|&rank| self.ranks[rank].sign.is_none());
+        let unheard: Vec<_> = unheard.filter(|&rank| look(rank) == ProcessState::Unknown).collect();
+        let names = |ranks: &[usize]| name_ranks(ranks, &self.ranks);
+        (!unheard.is_empty()).then(|| {
+            format!(
+                "{} gets no signs of {} (a firewall may drop UDP): it cannot tell whether they stand still",
+                names(&[self.me]),
+                names(&unheard)
+            )
+        })
     }
 
     fn find_silent(&self) -> Option<Cause> {
@@ -230,51 +215,32 @@ impl Judge {
         Some(Cause { kind: Kind::Busy, ranks, stands_s })
     }
 
-    fn find_waiting(&self, look: &mut dyn FnMut(usize) -> ProcessState) -> Option<Cause> {
+    /// Only a head that hears all ranks knows that all of them wait, and no rank that is silent for some time is the cause.
+    fn find_waiting(&self) -> Option<Cause> {
         let alive: Vec<_> = self.list_alive().collect();
-        let heard = self.list_watched().filter(|&rank| self.ranks[rank].sign.is_some());
-        // One that is silent for some time may be the cause.
-        if alive.len() < heard.count() || !alive.iter().all(|(_, sign)| sign.waits) {
+        let hears_all = self.me == HEAD && alive.len() == self.list_watched().count();
+        if !hears_all || !alive.iter().all(|(_, sign)| sign.waits) {
             return None;
         }
         let quiet = alive.iter().map(|(rank, sign)| (self.quiet_s(*rank, sign), *rank));
         let mut quiet: Vec<_> = quiet.collect();
         quiet.sort_by(|a, b| a.0.total_cmp(&b.0));
         let ((stands_s, _), (_, rank)) = (*quiet.first()?, *quiet.last()?);
-        let mut held = self.list_unheard();
-        let hears_all = held.is_empty() && self.speakers.contains(&self.me);
-        held.retain(|&rank| look(rank) != ProcessState::Unknown);
-        let (kind, ranks) = if !held.is_empty() {
-            (Kind::Held, held)
-        } else if hears_all {
-            (Kind::Waiting, vec![rank])
-        } else {
-            (Kind::Alone, vec![rank])
-        };
-        let sends = alive.iter().any(|(_, sign)| sign.sends);
-        let times = if sends || kind == Kind::Alone { WAITS_LONGER } else { 1.0 };
-        (stands_s >= times * self.limit_s()).then_some(Cause { kind, ranks, stands_s })
+        let is_long = stands_s >= WAITS_LONGER * self.limit_s();
+        is_long.then_some(Cause { kind: Kind::Waiting, ranks: vec![rank], stands_s })
     }
 
-    /// Returns `true` if it is on this rank to speak: the head, else the deputy, else the first rank of each host and any rank
-    /// about itself.
-    fn may_speak(&self, kind: Kind) -> bool {
-        let before = self.speakers.iter().take_while(|&&speaker| speaker != self.me);
-        let mut before = before.copied();
-        if !before.all(|speaker| self.is_lost(speaker)) {
-            return false;
-        }
-        let is_speaker = self.speakers.contains(&self.me);
+    /// Returns `true` if it is on this rank to speak: the head, or else the first other rank of each host.
+    fn may_speak(&self) -> bool {
         let host = &self.ranks[self.me].host;
-        let mut others = (0..self.me).filter(|rank| !self.speakers.contains(rank));
-        let is_first = !others.any(|rank| self.ranks[rank].host == *host);
-        is_speaker || is_first || kind == Kind::Busy
+        let mut before = HEAD + 1..self.me;
+        self.me == HEAD || self.is_head_lost() && !before.any(|rank| self.ranks[rank].host == *host)
     }
 
-    /// Returns `true` if no signs of a rank come here, or no more.
-    fn is_lost(&self, rank: usize) -> bool {
-        let ended = self.ranks[rank].sign.is_some_and(|sign| sign.has_ended);
-        ended || self.silent_s(rank) >= self.limit_s()
+    /// Returns `true` if no signs of the head come here, or no more.
+    fn is_head_lost(&self) -> bool {
+        let has_ended = self.ranks[HEAD].sign.is_some_and(|sign| sign.has_ended);
+        has_ended || self.silent_s(HEAD) >= self.limit_s()
     }
 
     /// Returns the seconds without progress after which the job ends, if they are over.
@@ -288,9 +254,7 @@ impl Judge {
             Kind::Silent => is_over && self.stands_still(STANDS_STILL * timeout_s),
             // Work may take longer.
             Kind::Busy => return self.find_late(cause),
-            Kind::Waiting | Kind::Held => is_over,
-            // A rank that is not heard may be at work.
-            Kind::Alone => false,
+            Kind::Waiting => is_over,
         }
         .then_some(timeout_s)
     }
@@ -320,7 +284,7 @@ impl Judge {
                 let sign = self.ranks[rank].sign;
                 sign.is_some_and(|sign| self.quiet_s(rank, &sign) < limit_s)
             }),
-            Kind::Waiting | Kind::Held | Kind::Alone => !self.stands_still(limit_s),
+            Kind::Waiting => !self.stands_still(limit_s),
         }
     }
 

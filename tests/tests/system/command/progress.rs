@@ -32,10 +32,8 @@ fn show_on_terminal(mpi: &Mpi, columns: usize, line: &str, redirection: &str) ->
 type ProgressCase = (String, &'static [&'static str], &'static str);
 
 /// Lists the commands. The first one needs two ranks.
-fn list_cases(folder: &Folder) -> [ProgressCase; 4] {
+fn list_cases(folder: &Folder) -> [ProgressCase; 3] {
     let platform = write_platform(folder);
-    let event = r#"{"name": "step", "ph": "X", "ts": 1, "dur": 2, "pid": 0, "tid": 0}"#;
-    let trace = folder.write("trace.json", &format!("[{event}]"));
     [
         (
             format!(
@@ -60,11 +58,6 @@ fn list_cases(folder: &Folder) -> [ProgressCase; 4] {
                 "balancing: 1 of at most 3 divisions",
                 " s left",
             ],
-            "units/s",
-        ),
-        (
-            format!("trace-model {trace} --event step --units 4"),
-            &["reading: ", " % of 1 trace, 0 iterations"],
             "units/s",
         ),
     ]

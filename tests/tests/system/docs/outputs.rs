@@ -177,7 +177,7 @@ fn traced_models_are_as_their_schema_says() {
         "trace-model",
         &[
             run_json(&format!("{line} --size Bodies --out {out}")),
-            run_json(&format!("{line}:2 --units 1 --per host")),
+            run_json(&format!("{line}:2 --units 1")),
         ],
     );
 }
