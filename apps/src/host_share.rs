@@ -5,14 +5,14 @@ use isochron_core::comm::Comm;
 use isochron_devices::memory_available_bytes;
 
 /// The ranks of this rank's host, and the memory that is left for each of them.
-pub struct HostShare {
+pub struct MemoryShare {
     /// Number of ranks on the host.
     pub ranks: usize,
     /// Free memory of the host over its ranks, in bytes; the most possible if the system does not tell it.
     pub free_bytes: u64,
 }
 
-impl HostShare {
+impl MemoryShare {
     /// Finds the share of this rank.
     ///
     /// # Errors

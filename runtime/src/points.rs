@@ -42,12 +42,12 @@ pub fn read_surface(path: &Path) -> Result<SurfaceFile, Error> {
 }
 
 /// The reason why a file cannot be used.
-enum Failed {
+enum FailedReading {
     Reading(io::Error),
     Content(ModelError),
 }
 
-impl Failed {
+impl FailedReading {
     fn of_file(self, path: &Path) -> Error {
         match self {
             Self::Reading(error) => Error::file(path, name_encoding(error)),
@@ -56,13 +56,13 @@ impl Failed {
     }
 }
 
-impl From<io::Error> for Failed {
+impl From<io::Error> for FailedReading {
     fn from(error: io::Error) -> Self {
         Self::Reading(error)
     }
 }
 
-impl From<ModelError> for Failed {
+impl From<ModelError> for FailedReading {
     fn from(error: ModelError) -> Self {
         Self::Content(error)
     }
@@ -70,15 +70,15 @@ impl From<ModelError> for Failed {
 
 fn read_file<R>(
     path: &Path,
-    read: impl Fn(&mut dyn BufRead) -> Result<R, Failed>,
+    read: impl Fn(&mut dyn BufRead) -> Result<R, FailedReading>,
 ) -> Result<R, Error> {
     read_unchanged(path, read)
-        .map_err(Failed::from)
+        .map_err(FailedReading::from)
         .flatten()
         .map_err(|failed| failed.of_file(path))
 }
 
-fn read_any(mut text: &mut dyn BufRead) -> Result<AnyPointsFile, Failed> {
+fn read_any(mut text: &mut dyn BufRead) -> Result<AnyPointsFile, FailedReading> {
     let head = read_head(&mut text)?;
     let mut whole = head.as_bytes().chain(text);
     Ok(if names_surface(&head) {
@@ -89,7 +89,9 @@ fn read_any(mut text: &mut dyn BufRead) -> Result<AnyPointsFile, Failed> {
 }
 
 /// Appends lines of a text one by one, as [`ModelFile::read`] asks for them.
-fn next_line<B: BufRead + ?Sized>(text: &mut B) -> impl FnMut(&mut String) -> Result<bool, Failed> {
+fn next_line<B: BufRead + ?Sized>(
+    text: &mut B,
+) -> impl FnMut(&mut String) -> Result<bool, FailedReading> {
     |line| Ok(text.read_line(line)? > 0)
 }
 

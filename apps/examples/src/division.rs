@@ -30,7 +30,7 @@ const EFFORT: MeasureConfig = MeasureConfig {
 const SIZES: u64 = 16;
 
 /// The rows of the ranks.
-pub struct Division {
+pub struct RowDivision {
     /// Rows of each rank.
     pub rows: Vec<u64>,
     /// Seconds of each rank's kernel for its rows, by its points; `None` if its times are not known.
@@ -48,7 +48,7 @@ pub fn divide_rows(
     comm: &dyn Comm,
     arguments: &RowArguments,
     kernel: impl Kernel + 'static,
-) -> Result<Division, Error> {
+) -> Result<RowDivision, Error> {
     let is_measured = arguments.models.is_empty() && arguments.strategy != RowStrategy::Even;
     let points = if is_measured {
         comm.gather(&measure(comm, arguments.size, kernel)?)?
@@ -63,7 +63,7 @@ pub fn divide_rows(
         _ => Ok(Fit::RawPiecewise.model(points)?.time_s(rows as f64)),
     };
     let times_s: Vec<f64> = points.iter().zip(&rows).map(predict).collect::<Result<_, Error>>()?;
-    Ok(Division { rows, times_s: (!points.is_empty()).then_some(times_s) })
+    Ok(RowDivision { rows, times_s: (!points.is_empty()).then_some(times_s) })
 }
 
 /// Measures this rank's kernel at multiples of a sixteenth of the rows. All ranks measure a size at the same time, since they

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum, value_parser};
 
-pub use division::{Division, divide_rows};
+pub use division::{RowDivision, divide_rows};
 pub use timing::{Application, prepare_kernel, run_application, time_kernel};
 
 /// The command line of an application.

@@ -9,7 +9,7 @@ use isochron::devices::kernel::{Interrupt, Kernel, KernelError};
 use isochron::prelude::*;
 use serde::Serialize;
 
-use crate::{Division, RowArguments};
+use crate::{RowArguments, RowDivision};
 
 /// An application that is ready to run on this rank's rows.
 pub trait Application {
@@ -34,25 +34,25 @@ pub trait Application {
 
 /// The report of an application.
 #[derive(Serialize)]
-struct Report {
+struct RowsReport {
     /// Largest predicted time of a rank's kernel, in seconds; `null` if its times are not known.
     predicted_s: Option<f64>,
     /// Time in which all kernels of a run are done, without messages: no pass begins before the slowest rank has ended the one
     /// before.
-    actual: RunTimes,
+    actual: RowsTimes,
     /// Time of a run, with its messages.
-    wall: RunTimes,
-    ranks: Vec<RankReport>,
+    wall: RowsTimes,
+    ranks: Vec<RankRows>,
 }
 
 /// The seconds of all timed runs.
 #[derive(Serialize)]
-struct RunTimes {
+struct RowsTimes {
     mean_s: f64,
     runs_s: Vec<f64>,
 }
 
-impl RunTimes {
+impl RowsTimes {
     fn new(runs_s: Vec<f64>) -> Self {
         Self { mean_s: runs_s.iter().sum::<f64>() / runs_s.len() as f64, runs_s }
     }
@@ -60,7 +60,7 @@ impl RunTimes {
 
 /// The part of a rank.
 #[derive(Serialize)]
-struct RankReport {
+struct RankRows {
     rows: u64,
     predicted_s: Option<f64>,
 }
@@ -75,7 +75,7 @@ struct RankReport {
 pub fn run_application<A: Application>(
     comm: &dyn Comm,
     arguments: &RowArguments,
-    division: &Division,
+    division: &RowDivision,
     application: &mut A,
 ) -> anyhow::Result<()> {
     let (mut actual_s, mut wall_s) = (Vec::new(), Vec::new());
@@ -94,23 +94,23 @@ pub fn run_application<A: Application>(
         ensure!(!are_right.contains(&false), "the result is wrong");
     }
     // The first run does not count.
-    let report = Report::new(division, A::PASSES, actual_s.split_off(1), wall_s.split_off(1));
+    let report = RowsReport::new(division, A::PASSES, actual_s.split_off(1), wall_s.split_off(1));
     if comm.rank() == 0 {
         report.print(arguments.json)?;
     }
     Ok(())
 }
 
-impl Report {
-    fn new(division: &Division, passes: usize, actual_s: Vec<f64>, wall_s: Vec<f64>) -> Self {
+impl RowsReport {
+    fn new(division: &RowDivision, passes: usize, actual_s: Vec<f64>, wall_s: Vec<f64>) -> Self {
         let predict = |rank: usize| Some(passes as f64 * division.times_s.as_ref()?[rank]);
         let ranks = division.rows.iter().enumerate();
-        let ranks: Vec<RankReport> =
-            ranks.map(|(rank, &rows)| RankReport { rows, predicted_s: predict(rank) }).collect();
+        let ranks: Vec<RankRows> =
+            ranks.map(|(rank, &rows)| RankRows { rows, predicted_s: predict(rank) }).collect();
         Self {
             predicted_s: ranks.iter().filter_map(|rank| rank.predicted_s).reduce(f64::max),
-            actual: RunTimes::new(actual_s),
-            wall: RunTimes::new(wall_s),
+            actual: RowsTimes::new(actual_s),
+            wall: RowsTimes::new(wall_s),
             ranks,
         }
     }

@@ -18,7 +18,7 @@ use isochron_kernels::{KernelParameters, NAMES};
 use super::kernel::KernelChoice;
 use super::part::{MeasuredPart, StoredKernel, describe_repetitions};
 use crate::failure::Failure;
-use crate::host_share::HostShare;
+use crate::host_share::MemoryShare;
 use crate::named_values::{NamedValues, name_all, name_blas};
 use crate::numbers::parse_whole;
 
@@ -120,7 +120,7 @@ impl KernelArguments {
         others: &[&str],
     ) -> Result<OpenKernel, Error> {
         let core = if self.unbound { None } else { bind_rank(comm)?.map(|core| core.core) };
-        let share = HostShare::find(comm)?;
+        let share = MemoryShare::find(comm)?;
         let quota_cores = cpu_quota_cores();
         let choice = KernelChoice {
             name: self.kernel.clone(),

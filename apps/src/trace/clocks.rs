@@ -36,14 +36,14 @@ pub struct ClockReading {
 
 /// The clock of a host, compared twice.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct HostClock {
+pub struct RankClock {
     /// The comparison at the beginning of the run.
     pub first: ClockReading,
     /// The comparison at the end.
     pub last: ClockReading,
 }
 
-impl HostClock {
+impl RankClock {
     /// Converts a time of this host to the clock of the head rank's host.
     pub fn to_head_ns(self, own_ns: u64) -> u64 {
         let Self { first, last } = self;
@@ -165,7 +165,7 @@ mod tests {
             for gained in [-1e-4, 0.0, 2e-5] {
                 let clock = MadeUpClock { ahead_ns, gained };
                 for [there_ns, back_ns] in [[20_000, 20_000], [0, 90_000], [70_000, 1]] {
-                    let host = HostClock {
+                    let host = RankClock {
                         first: clock.compare(begin, there_ns, back_ns),
                         last: clock.compare(end, back_ns, there_ns),
                     };
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn the_difference_stays_as_it_was_compared_outside_of_the_comparisons() {
         let at = |at_ns, ahead_ns| ClockReading { at_ns, ahead_ns, error_ns: 0 };
-        let host = HostClock { first: at(1_000, 100), last: at(2_000, 200) };
+        let host = RankClock { first: at(1_000, 100), last: at(2_000, 200) };
         let times = [0, 90, 500, 1_000, 1_500, 2_000, 9_000].map(|own_ns| host.to_head_ns(own_ns));
         assert_eq!(times, [0, 0, 400, 900, 1_350, 1_800, 8_800]);
     }
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn the_order_of_times_stays() {
         let host =
-            HostClock { first: compare(1_000, 40, 1_100), last: compare(90_000, 89_900, 90_010) };
+            RankClock { first: compare(1_000, 40, 1_100), last: compare(90_000, 89_900, 90_010) };
         let times: Vec<u64> = (0..100_000).map(|own_ns| host.to_head_ns(own_ns)).collect();
         assert!(times.is_sorted());
     }

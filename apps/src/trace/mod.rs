@@ -22,7 +22,7 @@ use isochron_core::internal::watch::RankPhase;
 
 use crate::lines::count;
 use crate::output::{create_file, note};
-use clocks::{ClockReading, HostClock, compare_clocks};
+use clocks::{ClockReading, RankClock, compare_clocks};
 use gather::gather_packets;
 use packets::RecordedRank;
 use recorder::MOST_EVENTS;
@@ -85,7 +85,7 @@ impl RunTrace {
         let mine = RecordedRank {
             rank,
             host: &self.hosts[rank],
-            clock: HostClock { first: self.first, last: compare_clocks(comm, &self.hosts)? },
+            clock: RankClock { first: self.first, last: compare_clocks(comm, &self.hosts)? },
             recording: &recording,
         };
         gather_packets(comm, self.file, &mine)?;

@@ -4,18 +4,18 @@ use std::collections::{HashMap, HashSet};
 
 use isochron_core::Error;
 
-use super::clocks::HostClock;
+use super::clocks::RankClock;
 use super::messages::{
     ChildOrdering, CounterDescriptor, CounterUnit, DebugAnnotation, EventType, ProcessDescriptor,
     TracePacket, TrackDescriptor, TrackEvent,
 };
-use super::recorder::{DeviceWork, Event, EventKind, Messages, Recording, Span};
+use super::recorder::{DeviceWork, EventKind, Messages, Recording, Span, TraceEvent};
 
 /// A rank with everything that it has recorded.
 pub struct RecordedRank<'r> {
     pub rank: usize,
     pub host: &'r str,
-    pub clock: HostClock,
+    pub clock: RankClock,
     pub recording: &'r Recording,
 }
 
@@ -39,15 +39,15 @@ enum Track {
 
 /// One end of an event.
 #[derive(Debug, Clone, Copy)]
-struct Mark<'r> {
+struct TraceMark<'r> {
     at_ns: u64,
     is_begin: bool,
     /// The time of the other end.
     other_ns: u64,
-    event: &'r Event,
+    event: &'r TraceEvent,
 }
 
-impl Mark<'_> {
+impl TraceMark<'_> {
     /// Returns the key by which marks are sorted: slices end before others begin, the inner ones first, and begin with the
     /// outer ones.
     fn key(&self) -> (u64, bool, u64) {
@@ -210,7 +210,7 @@ impl RecordedRank<'_> {
     }
 
     /// Lists the ends of all events in the order of time, by the clock of the head rank's host.
-    fn list_marks(&self) -> Vec<Mark<'_>> {
+    fn list_marks(&self) -> Vec<TraceMark<'_>> {
         let mut marks = Vec::with_capacity(2 * self.recording.events.len());
         // Of two spans with the same times, the outer one ended later.
         for event in self.recording.events.iter().rev() {
@@ -222,10 +222,10 @@ impl RecordedRank<'_> {
             }
             for (at_ns, other_ns, is_begin) in [(begin_ns, end_ns, true), (end_ns, begin_ns, false)]
             {
-                marks.push(Mark { at_ns, is_begin, other_ns, event });
+                marks.push(TraceMark { at_ns, is_begin, other_ns, event });
             }
         }
-        marks.sort_by_key(Mark::key);
+        marks.sort_by_key(TraceMark::key);
         marks
     }
 
@@ -250,7 +250,7 @@ impl RecordedRank<'_> {
     }
 
     /// Makes the beginning or the end of a slice.
-    fn make_slice(&self, mark: &Mark<'_>, flows: &Flows) -> TrackEvent {
+    fn make_slice(&self, mark: &TraceMark<'_>, flows: &Flows) -> TrackEvent {
         let track = match mark.event.kind {
             EventKind::Span(_) => Track::Rank,
             EventKind::Work(work) => Track::Device(work.device),
@@ -283,7 +283,7 @@ struct Flows {
 }
 
 impl Flows {
-    fn of(marks: &[Mark<'_>]) -> Self {
+    fn of(marks: &[TraceMark<'_>]) -> Self {
         let (mut brought, mut workers) = (HashSet::new(), HashMap::<u32, Vec<u32>>::new());
         for mark in marks.iter().filter(|mark| mark.is_begin) {
             match mark.event.kind {
@@ -385,7 +385,7 @@ mod tests {
 
     /// Returns the packets of a rank as they are in a file.
     fn write_all(recording: &Recording) -> Vec<TracePacket> {
-        let rank = RecordedRank { rank: 2, host: "node07", clock: HostClock::default(), recording };
+        let rank = RecordedRank { rank: 2, host: "node07", clock: RankClock::default(), recording };
         let mut packets = Vec::new();
         let write = &mut |packet: TracePacket| {
             let mut bytes = Vec::new();
@@ -400,8 +400,8 @@ mod tests {
         packets
     }
 
-    fn at(begin_ns: u64, end_ns: u64, kind: EventKind) -> Event {
-        Event { begin_ns, end_ns, kind }
+    fn at(begin_ns: u64, end_ns: u64, kind: EventKind) -> TraceEvent {
+        TraceEvent { begin_ns, end_ns, kind }
     }
 
     fn update(device: u32, step: u32) -> EventKind {

@@ -22,14 +22,14 @@ pub struct Recording {
     /// The names of its devices.
     pub devices: Vec<String>,
     /// The events, in the order of their ends.
-    pub events: Vec<Event>,
+    pub events: Vec<TraceEvent>,
     /// Number of events that were dropped.
     pub dropped: u64,
 }
 
 /// An event that has a beginning and an end.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Event {
+pub struct TraceEvent {
     pub begin_ns: u64,
     pub end_ns: u64,
     pub kind: EventKind,
@@ -302,7 +302,7 @@ impl RecorderState {
     fn keep(&mut self, begin_ns: u64, end_ns: u64, kind: EventKind) {
         let is_phase = matches!(kind, EventKind::Span(Span::Phase(_)));
         if self.kept.events.len() < self.most || is_phase {
-            self.kept.events.push(Event { begin_ns, end_ns, kind });
+            self.kept.events.push(TraceEvent { begin_ns, end_ns, kind });
         } else {
             self.kept.dropped += 1;
         }

@@ -92,7 +92,7 @@ struct Edge {
 }
 
 /// An iteration.
-struct Span {
+struct OpenSpan {
     begin_us: f64,
     end_us: f64,
     line: u64,
@@ -103,7 +103,7 @@ struct Span {
 #[derive(Default)]
 struct ThreadSpans {
     edges: Vec<Edge>,
-    iterations: Vec<Span>,
+    iterations: Vec<OpenSpan>,
     /// Beginning and end of excluded calls.
     calls: Vec<(f64, f64)>,
 }
@@ -181,7 +181,7 @@ impl TraceArguments {
             return Err(format!("the event ends at {end_us}, before it begins at {begin_us}"));
         }
         if is_called(&name, &self.event) {
-            thread.iterations.push(Span { begin_us, end_us, line, size });
+            thread.iterations.push(OpenSpan { begin_us, end_us, line, size });
         } else if self.is_call(&name) {
             thread.calls.push((begin_us, end_us));
         }
@@ -233,7 +233,7 @@ impl TraceArguments {
         iterations.sort_by(|a, b| a.begin_us.total_cmp(&b.begin_us));
         calls.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut times = SizeTimes::new();
-        let (mut first, mut before) = (0, None::<&Span>);
+        let (mut first, mut before) = (0, None::<&OpenSpan>);
         for span in &iterations {
             let blame = |reason: String| format!("line {}: {reason}", span.line);
             if let Some(before) = before.filter(|before| before.end_us > span.begin_us) {
@@ -276,7 +276,7 @@ impl TraceArguments {
 }
 
 /// Returns the time of a span that lies in calls, which ascend by their beginnings.
-fn sum_calls(calls: &[(f64, f64)], span: &Span) -> f64 {
+fn sum_calls(calls: &[(f64, f64)], span: &OpenSpan) -> f64 {
     let (mut sum_us, mut until_us) = (0.0, span.begin_us);
     for &(begin_us, end_us) in calls.iter().take_while(|(begin_us, _)| *begin_us < span.end_us) {
         let end_us = end_us.min(span.end_us);
@@ -326,7 +326,7 @@ mod tests {
 
     #[test]
     fn calls_count_once_and_only_within_the_iteration() {
-        let span = Span { begin_us: 10.0, end_us: 50.0, line: 1, size: None };
+        let span = OpenSpan { begin_us: 10.0, end_us: 50.0, line: 1, size: None };
         let calls =
             [(0.0, 12.0), (20.0, 30.0), (22.0, 25.0), (28.0, 31.0), (45.0, 70.0), (80.0, 90.0)];
         assert_eq!(sum_calls(&calls, &span), 2.0 + 11.0 + 5.0);

@@ -3,7 +3,7 @@
 use isochron_hierarchy::predict::Links;
 
 use super::{LEAST_LOOKAHEAD, MAX_LOOKAHEAD};
-use super::{Plan, Tuning};
+use super::{Plan, PlanTuning};
 use crate::error::Error;
 
 impl Plan {
@@ -99,7 +99,7 @@ impl Plan {
     }
 
     fn check_tuning(&self) -> Result<(), String> {
-        let Tuning { panel, lookahead, k_parts, .. } = self.tuning;
+        let PlanTuning { panel, lookahead, k_parts, .. } = self.tuning;
         if panel == 0 {
             return Err("its panels are 0 columns wide".to_owned());
         }

@@ -6,7 +6,7 @@ use num_complex::Complex64;
 
 use super::reduction;
 use super::{LEAST_LOOKAHEAD, MAX_LOOKAHEAD};
-use super::{Plan, Tuning};
+use super::{Plan, PlanTuning};
 use crate::plan::schedule::{A, B, StepSchedule};
 use crate::verify;
 
@@ -60,7 +60,7 @@ impl Plan {
     pub(crate) fn make_leaner(&self) -> Option<Self> {
         let mut leaner = self.clone().without_fit();
         let in_parts = self.problem.may_be_in_parts() && self.division().shares().is_none();
-        let Tuning { lookahead, k_parts, .. } = self.tuning;
+        let PlanTuning { lookahead, k_parts, .. } = self.tuning;
         if lookahead > LEAST_LOOKAHEAD {
             leaner.tuning.lookahead -= 1;
         } else if in_parts && k_parts < self.steps(0) {

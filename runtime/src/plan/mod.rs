@@ -79,7 +79,7 @@ pub struct Plan {
     /// The decision, with the measurements and predictions that led to it.
     decision: Arc<Decision>,
     /// Settings that suit the decision to the links and the memory.
-    tuning: Tuning,
+    tuning: PlanTuning,
     /// The nodes that the plan is for, by rank.
     nodes: Arc<Vec<PlannedNode>>,
     /// The first look at the devices, if the division changes in the run; `null` if it stays.
@@ -105,7 +105,7 @@ pub struct Plan {
 /// Settings that suit a decision to the links and the memory.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-struct Tuning {
+struct PlanTuning {
     /// Width of the panels.
     panel: usize,
     /// Steps whose panels are there or on their way while one step is computed.
@@ -135,7 +135,7 @@ impl Plan {
             made,
             problem,
             decision: Arc::new(decision),
-            tuning: Tuning { panel, lookahead: LEAST_LOOKAHEAD, k_parts: 1, links },
+            tuning: PlanTuning { panel, lookahead: LEAST_LOOKAHEAD, k_parts: 1, links },
             nodes: Arc::new(nodes),
             look: Arc::default(),
             predicted: None,

@@ -60,11 +60,11 @@ pub struct RankWatch {
 struct Shared {
     is_over: AtomicBool,
     /// The other ranks, once they are known.
-    joined: Mutex<Option<Ranks>>,
+    joined: Mutex<Option<WatchedRanks>>,
 }
 
 /// The ranks of the job.
-struct Ranks {
+struct WatchedRanks {
     me: usize,
     judge: Judge,
     /// `None` for a single rank, or where no socket can be had.
@@ -134,7 +134,7 @@ impl RankWatch {
             // The first sign comes from here: a rank may stop before its watcher has looked.
             channel.send_once(&Pulse::default().beat(0.0, Activity::read(), measure_cpu_s), false);
         }
-        let ranks = Ranks {
+        let ranks = WatchedRanks {
             me,
             judge: Judge::new(&hosts, me, watch.settings.joined_timeout_s),
             channel,
@@ -158,7 +158,7 @@ impl Drop for RankWatch {
     }
 }
 
-fn lock(joined: &Mutex<Option<Ranks>>) -> std::sync::MutexGuard<'_, Option<Ranks>> {
+fn lock(joined: &Mutex<Option<WatchedRanks>>) -> std::sync::MutexGuard<'_, Option<WatchedRanks>> {
     joined.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -170,7 +170,7 @@ struct Watcher {
     settings: WatchSettings,
     pulse: Pulse,
     start: StartJudge,
-    ranks: Option<Ranks>,
+    ranks: Option<WatchedRanks>,
     /// The last sign of this rank.
     sign: Option<Sign>,
 }
