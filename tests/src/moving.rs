@@ -386,14 +386,14 @@ pub fn separate_files(comm: &dyn Comm, folder: &Path) -> usize {
     9
 }
 
-/// Writes another last byte, and puts the time of change back.
+/// Writes another last byte, a second later.
 fn rewrite_on_head(comm: &dyn Comm, path: &Path) {
     if comm.rank() == 0 {
         let last = std::fs::read(path).unwrap().len() - 1;
         let file = std::fs::File::options().write(true).open(path).unwrap();
         let modified = file.metadata().unwrap().modified().unwrap();
         file.write_all_at(&[1], last as u64).unwrap();
-        file.set_modified(modified).unwrap();
+        file.set_modified(modified + std::time::Duration::from_secs(1)).unwrap();
     }
     comm.barrier().unwrap();
 }

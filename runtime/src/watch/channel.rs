@@ -2,13 +2,13 @@
 //!
 //! MPI cannot be used: another thread calls it, and it is what hangs. Datagrams need no connections. The head rank of a large
 //! job needs one socket, a lost datagram is followed by the next, and nothing blocks. Each rank sends a sign every second to the
-//! head, which answers with its own.
+//! head, which sends its own to all.
 //!
 //! Between hosts a rank listens on all its addresses. It must tell its port before it knows the others, and only their signs show
 //! which network passes datagrams. The keyed code protects the job, not the address.
 //!
-//! A rank behind a translation of addresses is heard and watched, and gets no answers. Its datagrams come from an address that it
-//! does not have, as those that a stranger sends again do. A datagram goes to all addresses of a rank, and the first one counts.
+//! A rank behind a translation of addresses is heard and watched, and hears nothing. A datagram goes to all addresses of a rank,
+//! and the first one counts.
 
 use std::fs;
 use std::io;
@@ -129,28 +129,20 @@ impl Channel {
         self.socket.as_fd()
     }
 
-    /// Receives the words of this job that have come, or the first ones of many. The head answers with `own`, its last sign.
-    pub fn receive(&mut self, own: Option<&Sign>) -> Vec<Word> {
+    /// Receives the words of this job that have come, or the first ones of many.
+    pub fn receive(&mut self) -> Vec<Word> {
         let mut bytes = [0; MOST_BYTES];
         let mut words = Vec::new();
         for _ in 0..MOST_AT_ONCE {
-            let (count, from) = match self.socket.recv_from(&mut bytes) {
-                Ok(received) => received,
+            match self.socket.recv_from(&mut bytes) {
+                Ok((count, _)) => words.extend(self.accept(&bytes[..count])),
                 // Nobody listens where a datagram was sent.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
                 Err(_) => {
                     self.is_drained = true;
                     break;
                 }
-            };
-            let Some(word) = self.accept(&bytes[..count]) else { continue };
-            let from = SocketAddr::new(from.ip().to_canonical(), from.port());
-            // Only an address of its rank is answered: a replay may be faster than the word itself.
-            let is_own = self.contacts[word.rank].addresses.contains(&from);
-            if let Some(own) = own.filter(|_| self.me == HEAD && is_own && !word.sign.has_ended) {
-                self.send(own, false, &[from]);
             }
-            words.push(word);
         }
         words
     }
@@ -171,25 +163,23 @@ impl Channel {
         Some(word)
     }
 
-    /// Sends this rank's sign to the head.
+    /// Sends this rank's sign to the head, and that of the head to all ranks.
     pub fn send_sign(&mut self, sign: &Sign) {
         self.send(sign, false, &self.list_addresses(false));
     }
 
-    /// Sends a sign that no other one follows soon, the first or the last one, or the end of the job. The end, and the last sign
-    /// of the head, go to all ranks.
+    /// Sends a sign that no other one follows soon, the first or the last one, or the end of the job, which goes to all ranks.
     pub fn send_once(&mut self, sign: &Sign, ends_job: bool) {
-        let is_for_all = ends_job || sign.has_ended && self.me == HEAD;
-        let addresses = self.list_addresses(is_for_all);
+        let addresses = self.list_addresses(ends_job);
         for _ in 0..COPIES {
             self.send(sign, ends_job, &addresses);
         }
     }
 
-    /// Lists the addresses of the head, or of all ranks.
+    /// Lists the addresses of the head, or of all ranks, to which the head sends.
     fn list_addresses(&self, of_all: bool) -> Vec<SocketAddr> {
-        let ranks =
-            (0..self.contacts.len()).filter(|rank| *rank != self.me && (of_all || *rank == HEAD));
+        let ranks = (0..self.contacts.len()).filter(|&rank| rank != self.me);
+        let ranks = ranks.filter(|&rank| of_all || self.me == HEAD || rank == HEAD);
         ranks.flat_map(|rank| &self.contacts[rank].addresses).copied().collect()
     }
 
@@ -285,9 +275,9 @@ mod tests {
     }
 
     /// Receives until a word comes.
-    fn wait_for_word(channel: &mut Channel, sign: &Sign) -> Word {
+    fn wait_for_word(channel: &mut Channel) -> Word {
         loop {
-            if let Some(word) = channel.receive(Some(sign)).pop() {
+            if let Some(word) = channel.receive().pop() {
                 return word;
             }
         }
@@ -300,7 +290,6 @@ mod tests {
         assert_eq!(head.socket.local_addr().unwrap(), address);
         assert!(address.ip().is_loopback(), "{address}");
         let stranger = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        stranger.set_nonblocking(true).unwrap();
         let send = |bytes: &[u8]| stranger.send_to(bytes, address).unwrap();
         for counter in 1..=20 {
             let word = Word { rank: 1, counter, sign, ends_job: false };
@@ -308,12 +297,13 @@ mod tests {
             let is_faster = counter % 3 == 0;
             if is_faster {
                 send(&seen);
-                assert_eq!(wait_for_word(&mut head, &sign), word);
+                assert_eq!(wait_for_word(&mut head), word);
             }
             other.send_sign(&sign);
             if !is_faster {
-                assert_eq!(wait_for_word(&mut head, &sign), word);
-                assert_eq!(wait_for_word(&mut other, &sign).rank, 0);
+                assert_eq!(wait_for_word(&mut head), word);
+                head.send_sign(&sign);
+                assert_eq!(wait_for_word(&mut other).rank, HEAD);
             }
             send(&seen);
             for bit in 0..8 {
@@ -321,8 +311,7 @@ mod tests {
                 forged[counter as usize] ^= 1 << bit;
                 send(&forged);
             }
-            assert_eq!(head.receive(Some(&sign)), []);
-            assert!(stranger.recv_from(&mut [0; MOST_BYTES]).is_err(), "a stranger is answered");
+            assert_eq!(head.receive(), []);
         }
     }
 
@@ -335,10 +324,10 @@ mod tests {
         other.send_sign(&sign);
         head.take_drained();
         for _ in 0..2 {
-            assert_eq!(head.receive(Some(&sign)), []);
+            assert_eq!(head.receive(), []);
             assert!(!head.take_drained());
         }
-        wait_for_word(&mut head, &sign);
+        wait_for_word(&mut head);
         assert!(head.take_drained());
     }
 }

@@ -250,7 +250,7 @@ impl Watcher {
         let Some(channel) = &mut ranks.channel else {
             return;
         };
-        for word in channel.receive(self.sign.as_ref()) {
+        for word in channel.receive() {
             if word.ends_job {
                 let host = &ranks.peers[word.rank].host;
                 let line = format!("rank {} on {host} ends the job", word.rank);
