@@ -288,6 +288,7 @@ impl<T: Scalar> Clone for Matrix<T> {
 }
 
 /// Flips a bit of this rank's first column if tests ask for it at this stage.
+#[doc(hidden)]
 pub fn flip_element<T: Scalar>(stage: &str, matrix: &mut Matrix<T>) {
     if !matrix.part().is_empty() {
         flip_bit(stage, bytemuck::cast_slice_mut(matrix.local_mut().col_mut(0)));

@@ -44,8 +44,8 @@ pub use key::{
     LibraryIdentity, LibrarySource, LinkIdentity, StoreKey,
 };
 pub(crate) use key::{LinkTimes, make_link_key};
-pub(crate) use known::JobStore;
-pub use known::{KnownFrom, KnownTimes};
+pub use known::KnownFrom;
+pub(crate) use known::{JobStore, KnownTimes};
 #[cfg(test)]
 pub(crate) use models::KEPT_S;
 pub use models::{KnownModel, StoredModels};
