@@ -42,7 +42,8 @@ impl Modelled {
     /// Predicts the time of every node for an update of a part of C, with its devices balanced.
     ///
     /// # Errors
-    /// [`BalanceError::Partition`] if the models do not admit a division.
+    /// [`BalanceError::InvalidTime`] if a model gives no finite positive time; [`BalanceError::Partition`] if the models do not
+    /// admit a division.
     pub fn predict(
         &mut self,
         parts: &[Extent],

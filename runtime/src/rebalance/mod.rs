@@ -295,7 +295,7 @@ impl Rebalancer {
     /// Makes an array of zeros for the units of this rank's part, each of `unit_len` elements, with room for the moves to come.
     ///
     /// # Errors
-    /// [`Error::Allocation`] if the system refuses the memory.
+    /// On every rank: [`Error::Settings`] for ranks with different lengths; [`Error::Allocation`].
     ///
     /// # Collective
     /// All ranks, with the same `unit_len` and type.

@@ -34,7 +34,7 @@ fn run_forced(mpi: &Mpi, folder: &Folder, line: &str, every: u64) -> String {
     run(command, HANGS).success()
 }
 
-/// Prints a run with a change every so many steps, of 30.
+/// Prints a run of 30 steps whose division changes after every `every` steps.
 fn print_run(mpi: &Mpi, folder: &Folder, every: u64) -> String {
     let line = format!("{SLOW} --k 240 --split c").replace("--k 96 ", "");
     let text = run_forced(mpi, folder, &line, every);

@@ -116,9 +116,10 @@ impl MpiComm {
     /// Its messages do not mix with those of `comm`, which stays as it is, with its error handler.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if MPI is not initialised, or finalised already, and for the null communicator or one between two
-    /// groups; on every rank, [`Error::Mpi`] if MPI fails or does not allow any rank's calling thread to call it while other
-    /// threads compute, as with `MPI_THREAD_SINGLE`; [`Error::Forked`] in a forked child of a process that has met MPI.
+    /// [`Error::Parameter`] if MPI is not initialised, or finalised already, for the null communicator or one between two
+    /// groups, and, on every rank, if MPI does not allow any rank's calling thread to call it while other threads compute, as
+    /// with `MPI_THREAD_SINGLE`; [`Error::Mpi`] if MPI fails; [`Error::Forked`] in a forked child of a process that has met
+    /// MPI.
     ///
     /// # Collective
     /// All ranks of `comm`.
@@ -130,9 +131,9 @@ impl MpiComm {
     /// Makes a communicator over the ranks of `comm`, as [`adopt`](Self::adopt) does. The handle stays the caller's.
     ///
     /// # Errors
-    /// [`Error::Parameter`] when MPI is not initialised or finalised already, and for the null communicator or one between
-    /// two groups. On every rank, if MPI does not allow any rank's calling thread to call it while other threads compute, as
-    /// with `MPI_THREAD_SINGLE`. [`Error::Mpi`] when MPI fails. [`Error::Forked`] in a forked child of a process that has met
+    /// [`Error::Parameter`] if MPI is not initialised, or finalised already, for the null communicator or one between two
+    /// groups, and, on every rank, if MPI does not allow any rank's calling thread to call it while other threads compute, as
+    /// with `MPI_THREAD_SINGLE`; [`Error::Mpi`] if MPI fails; [`Error::Forked`] in a forked child of a process that has met
     /// MPI.
     ///
     /// # Safety
@@ -152,10 +153,10 @@ impl MpiComm {
     /// does. `MPI_Comm_c2f` gives the number in C, `py2f` in mpi4py.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a number of which MPI knows no communicator. [`Error::Parameter`] if MPI is not initialised, or
-    /// finalised already, and for the null communicator or one between two groups; on every rank, [`Error::Mpi`] if MPI fails
-    /// or does not allow any rank's calling thread to call it while other threads compute, as with `MPI_THREAD_SINGLE`;
-    /// [`Error::Forked`] in a forked child of a process that has met MPI.
+    /// [`Error::Parameter`] for a number of which MPI knows no communicator, if MPI is not initialised, or finalised already,
+    /// for the null communicator or one between two groups, and, on every rank, if MPI does not allow any rank's calling thread
+    /// to call it while other threads compute, as with `MPI_THREAD_SINGLE`; [`Error::Mpi`] if MPI fails; [`Error::Forked`] in a
+    /// forked child of a process that has met MPI.
     ///
     /// # Safety
     /// The MPI library that this program is linked with has given this number to a communicator, which may have been freed, or
