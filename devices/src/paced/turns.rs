@@ -13,6 +13,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Pause between two looks at a core that is taken. An update takes milliseconds.
 const PAUSE: Duration = Duration::from_micros(100);
 
+/// Looks at the system's list of locks before nobody is said to hold one.
+const LOOKS: usize = 5;
+
 /// The cores of one paced device, which it has to itself while it computes.
 ///
 /// The nodes of an emulated cluster share the cores of one machine. The scheduler would interleave slices of their
@@ -114,8 +117,9 @@ impl Core {
 /// Returns the id and the command of the process that holds a lock on this file, if the system tells.
 fn name_holder(lock: &File) -> Option<String> {
     let inode = lock.metadata().ok()?.ino();
-    let locks = fs::read_to_string("/proc/locks").ok()?;
-    let id = find_holder(&locks, inode)?;
+    // The list is read in pieces while other locks come and go, so that a look may miss one.
+    let mut looks = (0..LOOKS).filter_map(|_| fs::read_to_string("/proc/locks").ok());
+    let id = looks.find_map(|locks| find_holder(&locks, inode))?;
     let command = fs::read_to_string(format!("/proc/{id}/comm")).ok()?;
     Some(format!("process {id} ({})", show_name(command.trim())))
 }

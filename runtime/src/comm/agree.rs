@@ -52,11 +52,27 @@ pub fn share_outcome<V: Serialize + DeserializeOwned>(
     root: usize,
     outcome: Option<Result<V, Error>>,
 ) -> Result<V, Error> {
-    let told = match outcome {
-        Some(outcome) if comm.size() == 1 => return outcome,
-        outcome => outcome.map(|outcome| outcome.map_err(|error| ToldFailure::new(comm, &error))),
-    };
-    comm.share::<Result<V, ToldFailure>>(root, told)?.map_err(Error::from)
+    match outcome {
+        Some(outcome) if comm.size() == 1 => outcome,
+        outcome => {
+            let mut bytes = outcome.map_or_else(Vec::new, |mine| encode_outcome(comm, mine));
+            comm.broadcast(root, &mut bytes)?;
+            decode_outcome(root, &bytes)
+        }
+    }
+}
+
+/// Encodes an outcome of this rank for the other ranks.
+pub fn encode_outcome<V: Serialize>(comm: &dyn Comm, outcome: Result<V, Error>) -> Vec<u8> {
+    encode(&outcome.map_err(|error| ToldFailure::new(comm, &error)))
+}
+
+/// Decodes the outcome of a rank.
+///
+/// # Errors
+/// [`Error::Rank`] if that rank failed, [`Error::Unreadable`] if it gives no value of `V`.
+pub fn decode_outcome<V: DeserializeOwned>(rank: usize, bytes: &[u8]) -> Result<V, Error> {
+    decode::<Result<V, ToldFailure>>(rank, bytes)?.map_err(Error::from)
 }
 
 /// A failure as it travels between ranks.

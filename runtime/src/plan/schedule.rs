@@ -313,9 +313,10 @@ impl StepSchedule {
         readers: Vec<usize>,
     ) -> PieceRoute {
         let ranks = self.c_parts.len();
-        // A set of panels is used again only when its messages are done, so no two steps under way share a number.
+        // A set of panels is used again only when its messages are done, so no two steps under way share a number. The
+        // largest number is that of letters.
         let tag = ((step % self.sets) * 2 + side) * ranks + holder + 1;
-        let tag = u32::try_from(tag).ok().filter(|&tag| tag <= MAX_TAG);
+        let tag = u32::try_from(tag).ok().filter(|&tag| tag < MAX_TAG);
         let relayed = self.favours_relays(block.len(), readers.len());
         PieceRoute {
             block,

@@ -1,17 +1,18 @@
 //! The assignments in the course of a multiplication: when they are decided on, and what a change needs.
 //!
-//! A decision on the steps from `b` on is taken when the panels of step `b` are to be sent for: the lookahead before
-//! it. Panels therefore travel as far ahead as without any decision, and a change waits for C alone. All ranks have
-//! computed with the same pieces of k when step `b` begins.
+//! The director is asked about the steps from `b` on when the panels of step `b` are to be sent for: the lookahead before
+//! it. The question and the answer travel while the devices compute and other panels pass; those of step `b` wait for the
+//! answer, and a change for C alone. All ranks have computed with the same pieces of k when step `b` begins.
 
 use isochron_devices::{Scalar, UpdateTime};
 use isochron_hierarchy::layout::Layout;
 
 use super::director::{Directive, StepTimes, TimedDirector};
 use super::panels::{PanelRoom, RoomSize};
+use super::question::Question;
 use super::seen_step::SeenStep;
-use super::step_log::{StepLog, find_changing_s, find_slowest};
-use crate::comm::{Comm, agree, share_outcome};
+use super::step_log::{StepLog, decode_logs, find_changing_s, find_slowest};
+use crate::comm::{Comm, Transfer, agree, decode_outcome, encode_outcome, post};
 use crate::error::Error;
 use crate::matrix::redistribute::Movement;
 use crate::matrix::{Frame, Matrix, Order, Region, Spread};
@@ -32,8 +33,8 @@ pub(super) struct Course<'d, T: 'static> {
     steps: StepCounts,
     /// First step without a decided assignment, in the count of the rank with the most steps; `None` if all are decided.
     undecided: Option<usize>,
-    /// The change that waits for its step.
-    ahead: Option<PreparedChange<T>>,
+    /// The changes that wait for their steps, in order.
+    ahead: Vec<PreparedChange<T>>,
     /// Number of changes of the layout.
     layouts: usize,
     /// The place of this rank's part of C after the last change.
@@ -44,6 +45,17 @@ pub(super) struct Course<'d, T: 'static> {
     /// when it is used for that layout or a later one.
     rooms: (usize, Vec<PanelRoom<T>>),
     log: StepLog,
+    /// The steps that have been logged, since the beginning.
+    logged: usize,
+    /// The changes that no question has told of: the step that each came before, its seconds, and if this rank's part of C
+    /// moved.
+    changes: Vec<(usize, f64, bool)>,
+    /// The question to the director that is under way.
+    question: Option<Question<'d>>,
+    /// The director's answer.
+    answer: Option<Result<Directive, Error>>,
+    /// The last answer of the head rank, as it is sent.
+    told: Option<Transfer<'d, u8>>,
 }
 
 /// A change that all ranks have made room for.
@@ -121,12 +133,17 @@ impl<'d, T: Scalar> Course<'d, T> {
             assignment: plan.assignment(),
             steps: StepCounts::of(plan, comm.rank()),
             undecided: None,
-            ahead: None,
+            ahead: Vec::new(),
             layouts: 0,
             frame: c,
             room,
             rooms: (0, Vec::new()),
             log: StepLog::default(),
+            logged: 0,
+            changes: Vec::new(),
+            question: None,
+            answer: None,
+            told: None,
         };
         course.decide_from(undecided);
         Ok(course)
@@ -179,13 +196,12 @@ impl<'d, T: Scalar> Course<'d, T> {
 
     /// Returns `true` if the layout changes before this step.
     pub(super) fn moves_at(&self, step: usize) -> bool {
-        let change = self.ahead.as_ref().filter(|change| change.step == step);
-        change.is_some_and(|change| change.spread.is_some())
+        self.ahead.iter().any(|change| change.step == step && change.spread.is_some())
     }
 
-    /// Takes the change that comes before this step.
+    /// Takes the change that comes before this step: the last one, if k is split and this rank has few steps.
     pub(super) fn take_change(&mut self, step: usize) -> Option<PreparedChange<T>> {
-        self.ahead.take_if(|change| change.step == step)
+        self.ahead.extract_if(.., |change| change.step == step).last()
     }
 
     /// Makes the schedule of a part of k for the last assignment.
@@ -232,12 +248,12 @@ impl<'d, T: Scalar> Course<'d, T> {
         };
         let step = step.unwrap_or_else(|| SeenStep::untimed(0, rows, slices));
         self.log.steps.push(step);
+        self.logged += 1;
     }
 
     /// Notes the seconds of a change, and if this rank's part of C moved.
     pub(super) fn log_change(&mut self, seconds: f64, moves: bool) {
-        self.log.changing_s = seconds;
-        self.log.has_moved = moves;
+        self.changes.push((self.logged, seconds, moves));
     }
 
     /// Returns the sum of the inner dimensions of this rank's updates so far.
@@ -245,27 +261,65 @@ impl<'d, T: Scalar> Course<'d, T> {
         self.log.k
     }
 
-    /// Decides on the steps from `step` of this rank on. Returns `true` if the layout changes.
+    /// Asks the director about the next steps, or makes the question progress. Returns `true` once the answer is here, for
+    /// [`decide`](Self::decide). It does not wait. A question tells of this rank's steps before the step `seen`.
+    pub(super) fn is_answered(&mut self, seen: usize) -> bool {
+        if self.question.is_none() && self.answer.is_none() {
+            let log = self.take_log(seen);
+            match Question::ask(self.comm, log) {
+                Ok(question) => self.question = Some(question),
+                Err(error) => self.answer = Some(Err(error)),
+            }
+        }
+        self.drive_question();
+        self.answer.is_some()
+    }
+
+    /// Makes a question progress that is under way.
+    pub(super) fn drive_question(&mut self) {
+        if let Some(question) = self.question.take() {
+            self.answer = self.drive(question).transpose();
+        }
+    }
+
+    /// Makes a question progress; returns the answer once it is here.
+    fn drive(&mut self, mut question: Question<'d>) -> Result<Option<Directive>, Error> {
+        let comm = self.comm;
+        if !question.progress()? {
+            self.question = Some(question);
+            return Ok(None);
+        }
+        if comm.rank() > 0 {
+            return decode_outcome(0, question.answer()).map(Some);
+        }
+        let answer = self.ask_director(decode_logs(&question.logs(), &self.assignment));
+        if comm.size() == 1 {
+            return answer.map(Some);
+        }
+        let text = encode_outcome(comm, answer);
+        self.told = Some(post(comm, 1..comm.size(), &text)?);
+        decode_outcome(0, &text).map(Some)
+    }
+
+    /// Decides as the director answered on the steps from `step` of this rank on. Returns `true` if the layout changes.
     ///
     /// # Errors
     /// Fails on every rank if the director fails, with [`Error::Shape`] for an assignment that does not fit. No decision follows.
     ///
     /// # Collective
-    /// All ranks.
+    /// All ranks, once [`is_answered`](Self::is_answered) says so.
     pub(super) fn decide(&mut self, step: usize) -> Result<bool, Error> {
-        let Some(now) = self.undecided.take() else {
+        let (Some(now), Some(answer)) = (self.undecided.take(), self.answer.take()) else {
             return Ok(false);
         };
-        let logs = self.gather_logs()?;
-        // After a failure the steps go on without arithmetic: there is nothing to learn.
-        if logs.iter().any(|log| log.has_failed) {
-            return Ok(false);
-        }
-        let Directive { change, steps } = self.ask_director(now, logs)?;
+        let Directive { change, steps } = answer?;
         let next = now.saturating_add(steps.max(1));
         let change = change.filter(|next| *next != self.assignment);
         let is_made = match change {
-            Some(next) => self.prepare(step, next)?,
+            Some(next) => {
+                self.check(&next).map_err(Error::Shape)?;
+                self.prepare(step, next)?
+            }
             None => None,
         };
         self.decide_from(Some(match is_made {
@@ -296,44 +350,43 @@ impl<'d, T: Scalar> Course<'d, T> {
         Ok(())
     }
 
-    /// Gathers what each rank has done since the last decision, and begins the next log.
+    /// Gathers what each rank has done since the last decision.
     fn gather_logs(&mut self) -> Result<Vec<StepLog>, Error> {
-        let mine = self.log.encode();
-        self.log = StepLog { k: self.log.k, ..StepLog::default() };
-        Ok(self
-            .comm
-            .all_gather(bytemuck::cast_slice(&mine))?
-            .iter()
-            .zip(&self.assignment.slices)
-            .map(|(bytes, slices)| StepLog::decode(bytes, slices.len()))
-            .collect())
+        let mine = self.take_log(usize::MAX);
+        Ok(decode_logs(&self.comm.all_gather(&mine)?, &self.assignment))
+    }
+
+    /// Returns what this rank has done since the last decision before the step `seen`, and begins the next log.
+    fn take_log(&mut self, seen: usize) -> Vec<u8> {
+        let later = self.logged.saturating_sub(seen).min(self.log.steps.len());
+        let steps = self.log.steps.split_off(self.log.steps.len() - later);
+        for (_, seconds, moves) in self.changes.extract_if(.., |(step, ..)| *step <= seen) {
+            (self.log.changing_s, self.log.has_moved) = (seconds, moves);
+        }
+        let log = bytemuck::cast_slice(&self.log.encode()).to_vec();
+        self.log = StepLog { k: self.log.k, steps, ..StepLog::default() };
+        log
     }
 
     /// Lets the director of the head rank decide.
-    fn ask_director(&mut self, step: usize, logs: Vec<StepLog>) -> Result<Directive, Error> {
-        let changing_s = find_changing_s(&logs);
-        self.tell_slowest(&logs);
-        let times = StepTimes {
+    fn ask_director(&mut self, logs: Vec<StepLog>) -> Result<Directive, Error> {
+        let (Some(timed), Some(step)) = (&mut self.timed, self.undecided) else {
+            return Ok(Directive::LAST);
+        };
+        // After a failure the steps go on without arithmetic: there is nothing to learn.
+        if logs.iter().any(|log| log.has_failed) {
+            return Ok(Directive::LAST);
+        }
+        if let Some(rank) = find_slowest(&logs) {
+            tell(self.observer, Progress::Slowest { rank });
+        }
+        timed.director.decide(&StepTimes {
             step,
             steps: self.steps.most,
             assignment: &self.assignment,
+            changing_s: find_changing_s(&logs),
             ranks: logs.into_iter().map(|log| log.steps).collect(),
-            changing_s,
-        };
-        let timed = self.timed.as_mut().filter(|_| self.comm.rank() == 0);
-        let decided = timed.map(|timed| timed.director.decide(&times));
-        let decision = share_outcome(self.comm, 0, decided)?;
-        match decision.change.as_ref().map(|next| self.check(next)) {
-            Some(Err(reason)) => Err(Error::Shape(reason)),
-            _ => Ok(decision),
-        }
-    }
-
-    /// Tells the observer of the head rank which node took longest since the last decision.
-    fn tell_slowest(&self, logs: &[StepLog]) {
-        if let Some(rank) = find_slowest(logs).filter(|_| self.comm.rank() == 0) {
-            tell(self.observer, Progress::Slowest { rank });
-        }
+        })
     }
 
     /// Checks that an assignment is one of this plan's C, ranks and devices.
@@ -400,7 +453,7 @@ impl<'d, T: Scalar> Course<'d, T> {
             change.spread = Some(self.spread_c(&next.layout));
         }
         self.assignment = next;
-        self.ahead = Some(change);
+        self.ahead.push(change);
         Ok(Some(moves))
     }
 }

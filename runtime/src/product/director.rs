@@ -41,6 +41,11 @@ pub struct Directive {
     pub steps: usize,
 }
 
+impl Directive {
+    /// Keeps the division to the end.
+    pub(super) const LAST: Self = Self { change: None, steps: usize::MAX };
+}
+
 /// A director, and the clock that reads the times of this rank's devices for it.
 pub struct TimedDirector<'s> {
     pub director: &'s mut dyn Director,

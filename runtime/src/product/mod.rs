@@ -32,6 +32,7 @@ mod memory;
 mod mover;
 mod panels;
 mod prepare;
+mod question;
 mod reduce;
 mod run;
 mod scalars;

@@ -1,6 +1,7 @@
 //! The ranks' logs of their steps, for the director.
 
 use super::seen_step::SeenStep;
+use crate::plan::Assignment;
 
 /// The steps of a rank since the last decision.
 #[derive(Default)]
@@ -13,6 +14,14 @@ pub(super) struct StepLog {
     pub has_failed: bool,
     /// The sum of the inner dimensions of all updates, since the beginning.
     pub k: usize,
+}
+
+/// Reads the logs of the ranks, which have the devices of this assignment.
+pub(super) fn decode_logs(logs: &[impl AsRef<[u8]>], assignment: &Assignment) -> Vec<StepLog> {
+    logs.iter()
+        .zip(&assignment.slices)
+        .map(|(bytes, slices)| StepLog::decode(bytes.as_ref(), slices.len()))
+        .collect()
 }
 
 /// Returns the rank whose steps took longest, each as long as its slowest device; `None` without times.

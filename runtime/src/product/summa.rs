@@ -252,6 +252,7 @@ impl<'a, T: Scalar> Summa<'a, '_, '_, T> {
             // The sets in the order of their steps: this one, those ahead, and the one that has become free.
             sets.rotate_left(usize::from(step > 0));
             self.tell_progress();
+            self.wait_until(c, || ahead.is_decided(step, sets))?;
             if let Some(change) = ahead.course.take_change(ahead.first + step) {
                 self.change_assignment(change, ahead.course, c)?;
             }
@@ -389,7 +390,7 @@ impl<'a, T: Scalar> Summa<'a, '_, '_, T> {
         let _entered = span.enter();
         let operands = ahead.operands;
         ahead.lost.take().map_or(Ok(()), Err)?;
-        self.wait_for_panels(sets, c)?;
+        self.wait_until(c, || ahead.are_here(sets))?;
         let (now, later) = sets.split_at_mut(1);
         let panels = now[0].both_views(operands).into();
         let k = now[0].k();
@@ -423,21 +424,17 @@ impl<'a, T: Scalar> Summa<'a, '_, '_, T> {
         Ok(())
     }
 
-    /// Waits for the panels of the first set, which should be here already. Messages that others wait for may pass through
-    /// the sets of later steps, so those progress too. A rank that computes counts the wait as `exposed_s`.
-    fn wait_for_panels(
+    /// Waits until `are_here` says that what a step needs is here. A rank that computes counts the wait as `exposed_s`.
+    fn wait_until(
         &mut self,
-        sets: &mut [StepPanels<'_, T>],
         c: &HeldMatrix<'_, T>,
+        mut are_here: impl FnMut() -> Result<bool, Error>,
     ) -> Result<(), Error> {
         let start = Instant::now();
-        if !sets[0].progress()? {
+        if !are_here()? {
             tell(self.observer, Progress::AwaitingPanels);
             let mut pause = Pause::default();
-            while !sets[0].progress()? {
-                for later in &mut sets[1..] {
-                    later.progress()?;
-                }
+            while !are_here()? {
                 pause.wait();
             }
         }
@@ -536,7 +533,9 @@ impl<'s, 'a, 'o, T: Scalar> StepsAhead<'s, 'a, 'o, T> {
         let mut under_way = false;
         for (step, panels) in (first..self.steps).zip(sets) {
             if step == self.unsent {
-                self.decide(step);
+                if !self.decide(step) {
+                    return Ok(true);
+                }
                 let room = self.course.take_room(panels.layout());
                 panels.enter_layout(self.course.layouts(), room);
                 let sent = panels.start(self.operands, &self.schedule, step)?;
@@ -548,12 +547,41 @@ impl<'s, 'a, 'o, T: Scalar> StepsAhead<'s, 'a, 'o, T> {
         Ok(under_way)
     }
 
-    /// Takes the decisions that are due before a step is sent for.
-    fn decide(&mut self, step: usize) {
-        if !self.course.is_due(self.first + step) {
-            return;
+    /// Returns `true` once it is decided how this step is computed, in the first set. On every rank, the panels of the same
+    /// steps are then sent for, so that a move of C is a message after them.
+    fn is_decided(&mut self, step: usize, sets: &mut [StepPanels<'a, T>]) -> Result<bool, Error> {
+        if self.unsent <= step {
+            let sent = if step == 0 { 1 } else { sets.len() - 1 };
+            self.drive_messages(step, &mut sets[..sent]);
         }
+        self.lost.take().map_or(Ok(self.unsent > step), Err)
+    }
+
+    /// Returns `true` once the panels of the first set are here, which they should be already. Messages that others wait for
+    /// may pass through the sets of later steps, so those progress too, and so does a question to the director.
+    fn are_here(&mut self, sets: &mut [StepPanels<'a, T>]) -> Result<bool, Error> {
+        let (now, later) = sets.split_at_mut(1);
+        let are_here = now[0].progress()?;
+        if !are_here {
+            for panels in later {
+                panels.progress()?;
+            }
+            self.course.drive_question();
+        }
+        Ok(are_here)
+    }
+
+    /// Takes the decisions that are due before a step is sent for. Returns `false` while the director's answer is under way.
+    fn decide(&mut self, step: usize) -> bool {
+        if !self.course.is_due(self.first + step) {
+            return true;
+        }
+        // A question tells the same steps whether the answer before it came soon or late.
+        let seen = self.first + step.saturating_sub(self.plan.lookahead());
         while self.course.is_due(self.first + step) {
+            if !self.course.is_answered(seen) {
+                return false;
+            }
             match self.course.decide(self.first + step) {
                 Ok(true) => self.schedule = self.course.make_schedule(self.plan),
                 Ok(false) => {}
@@ -561,13 +589,17 @@ impl<'s, 'a, 'o, T: Scalar> StepsAhead<'s, 'a, 'o, T> {
             }
         }
         self.open_span(step);
+        true
     }
 
     /// Takes the decisions that other ranks take in steps that this rank does not have.
     fn decide_rest(&mut self) {
         let last = self.first + self.steps == self.course.count_steps();
+        let mut pause = Pause::default();
         while last && self.course.is_due(usize::MAX) {
-            if let Err(error) = self.course.decide(usize::MAX) {
+            if !self.course.is_answered(usize::MAX) {
+                pause.wait();
+            } else if let Err(error) = self.course.decide(usize::MAX) {
                 self.failure = Some(error);
             }
         }
