@@ -112,7 +112,7 @@ pub fn refuse_given(
 /// for each that not all read.
 ///
 /// # Errors
-/// [`Error::Parameter`] with the option.
+/// Returns [`Error::Parameter`] with the option.
 pub fn check_readers<S: Display + PartialEq>(
     strategy: S,
     readers: &[(&str, &[S])],

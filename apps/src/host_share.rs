@@ -16,7 +16,7 @@ impl MemoryShare {
     /// Finds the share of this rank.
     ///
     /// # Errors
-    /// The errors of messages.
+    /// Returns the errors of messages.
     ///
     /// # Collective
     /// All ranks.

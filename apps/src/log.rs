@@ -17,7 +17,7 @@ pub const FILTER_VARIABLE: &str = "ISOCHRON_LOG";
 /// Sends the events that the environment asks for to standard error. Each line names `rank`.
 ///
 /// # Errors
-/// [`Error::Parameter`] for a filter that cannot be read.
+/// Returns [`Error::Parameter`] for a filter that cannot be read.
 pub fn start(rank: usize) -> Result<(), Error> {
     let text = match env::var(FILTER_VARIABLE) {
         Ok(text) => text,

@@ -111,7 +111,7 @@ impl Answer {
     /// Writes the answer to standard output.
     ///
     /// # Errors
-    /// A failure to write, or else the one that the answer ends with.
+    /// Returns the failure to write, or else the one that the answer ends with.
     pub fn print(self) -> Result<(), Failure> {
         // The reader of a pipe may take any time.
         let _printing = enter_within(RankPhase::Print);
@@ -213,7 +213,7 @@ pub fn name_path<'a>(option: &'a str, path: &'a Option<PathBuf>) -> Option<(&'a 
 /// Checks before the work that no file is written that is another output or is read. Each path comes with its option.
 ///
 /// # Errors
-/// [`Error::File`] on every rank, with both options.
+/// Returns [`Error::File`] on every rank, with both options.
 ///
 /// # Collective
 /// All ranks.
@@ -270,7 +270,7 @@ pub fn note(text: &str) {
 /// Makes the folder that `--out` names.
 ///
 /// # Errors
-/// [`Error::File`].
+/// Returns [`Error::File`].
 pub fn make_folder(folder: &Path) -> Result<(), Error> {
     match std::fs::create_dir_all(folder) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {

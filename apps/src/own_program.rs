@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// Returns the file that starts this program.
 ///
 /// # Errors
-/// If the system does not tell it.
+/// Fails if the system does not tell it.
 pub fn find_own_program() -> io::Result<PathBuf> {
     locate(env::var_os("ISOCHRON_BUNDLE"))
 }

@@ -90,7 +90,7 @@ struct FoundDivision {
 /// Solves the instance, then one of half the size, and prints what that takes as JSON.
 ///
 /// # Errors
-/// If an algorithm refuses the instance, or the system does not tell the memory.
+/// Fails if an algorithm refuses the instance, or the system does not tell the memory.
 pub fn run(arguments: &AlgorithmsArguments) -> anyhow::Result<()> {
     let solved = SolvedInstance::measure(arguments.algorithm, arguments.size)?;
     println!("{}", serde_json::to_string(&solved)?);

@@ -57,7 +57,7 @@ impl Growth {
 /// Divides the units by DPA from nothing, and prints the divisions as JSON.
 ///
 /// # Errors
-/// If `isochron measure` fails, or DPA refuses a time.
+/// Fails if `isochron measure` fails, or DPA refuses a time.
 pub fn run(arguments: &GrowthArguments) -> anyhow::Result<()> {
     let config =
         BalanceConfig { strategy: Strategy::Fpm, epsilon: EPSILON, ..BalanceConfig::default() };

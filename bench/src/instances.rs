@@ -27,7 +27,7 @@ fn make_point(i: i32, peak: f64, memory: f64) -> Point {
 /// Makes `n` devices with models of the form that `fit` gives to points.
 ///
 /// # Errors
-/// The errors of `fit`; none of ours for these points.
+/// Returns the errors of `fit`; none of ours for these points.
 pub fn make_models<M>(
     n: usize,
     fit: fn(Vec<Point>) -> Result<M, ModelError>,
@@ -48,7 +48,7 @@ pub fn make_areas(n: usize) -> Vec<f64> {
 /// 10.
 ///
 /// # Errors
-/// None for these times.
+/// Never fails for these times.
 pub fn make_rugged(n: usize, kinds: usize, sizes: u64) -> Result<Vec<TimeFunction>, ModelError> {
     let mut random = SplitMix::new(3);
     let different: Vec<TimeFunction> = (0..kinds.min(n))

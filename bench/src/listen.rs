@@ -41,7 +41,7 @@ struct Heard {
 /// Runs the jobs, and prints what was heard as JSON.
 ///
 /// # Errors
-/// If a job cannot be started or ends with another status.
+/// Fails if a job cannot be started or ends with another status.
 pub fn run(arguments: &ListenArguments) -> anyhow::Result<()> {
     let mut heard = Heard { heard_s: Vec::new(), lines: 0, load: read_load()? };
     for _ in 0..arguments.jobs {

@@ -51,7 +51,7 @@ struct JudgedModel {
 /// Measures models of a kernel and prints their comparison as JSON.
 ///
 /// # Errors
-/// If `isochron measure` fails.
+/// Fails if `isochron measure` fails.
 pub fn run(arguments: &AdaptiveSizesArguments) -> anyhow::Result<()> {
     let measure = |is_adaptive| measure_model(&arguments.kernel, is_adaptive);
     let before = measure(false)?;

@@ -58,7 +58,7 @@ struct NeighbourSpeed {
 /// Prints the time of an update on the first half of the cores as JSON.
 ///
 /// # Errors
-/// If there is only one core, or the device fails.
+/// Fails if there is only one core, or the device fails.
 pub fn run(arguments: &NeighboursArguments) -> anyhow::Result<()> {
     let topology = Arc::new(Topology::discover()?);
     let mut cores = topology.cores();
@@ -119,7 +119,7 @@ impl Neighbours {
     /// the threads read and wrote.
     ///
     /// # Errors
-    /// If a thread cannot be pinned.
+    /// Fails if a thread cannot be pinned.
     fn stream_during<R>(
         &self,
         topology: &Topology,

@@ -22,7 +22,7 @@ impl MeasuredModels {
     /// Returns the points of the first rank.
     ///
     /// # Errors
-    /// If there is none.
+    /// Fails if there is none.
     pub fn into_first(self) -> anyhow::Result<Vec<Point>> {
         let first = self.ranks.into_iter().next();
         Ok(first.context("no rank has points")?.points)
@@ -32,7 +32,7 @@ impl MeasuredModels {
 /// Measures a kernel on one rank by `isochron measure` with these words.
 ///
 /// # Errors
-/// If the command fails.
+/// Fails if the command fails.
 pub fn measure_points(words: &str) -> anyhow::Result<Vec<Point>> {
     let mut command = Command::new("isochron");
     command.arg("measure").args(words.split(' ')).arg("--json");

@@ -61,7 +61,7 @@ struct BurstTimes {
 /// Prints the times of a burst as JSON.
 ///
 /// # Errors
-/// If the library or the device cannot be opened, or memory is short.
+/// Fails if the library or the device cannot be opened, or memory is short.
 pub fn run(arguments: &UpdateArguments) -> anyhow::Result<()> {
     let &UpdateArguments { shape, reps, .. } = arguments;
     let topology = Arc::new(Topology::discover()?);

@@ -61,7 +61,7 @@ impl PredictedVolume {
 /// Prints the volumes as JSON.
 ///
 /// # Errors
-/// If a layout refuses.
+/// Fails if a layout refuses.
 pub fn run(arguments: &VolumeArguments) -> anyhow::Result<()> {
     let volume = PredictedVolume::predict(arguments.nodes)?;
     println!("{}", serde_json::to_string(&volume)?);

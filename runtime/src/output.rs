@@ -107,8 +107,8 @@ impl PartialFile {
     /// waits for its reader.
     ///
     /// # Errors
-    /// [`Error::File`] when `path` cannot be a file, its folder cannot be written, or the limit of the process or a
-    /// quota is below `bytes`; [`Error::Space`] when the file system has less space.
+    /// Returns [`Error::File`] when `path` cannot be a file, its folder cannot be written, or the limit of the process
+    /// or a quota is below `bytes`; [`Error::Space`] when the file system has less space.
     pub fn create(path: &Path, bytes: u64) -> Result<Self, Error> {
         let names = FileNames::choose(path)?;
         let file = names.as_ref().map(|names| {
@@ -196,7 +196,7 @@ impl PartialFile {
     /// Writes the whole content, and publishes the file.
     ///
     /// # Errors
-    /// [`Error::Output`].
+    /// Returns [`Error::Output`].
     pub fn fill(mut self, text: &str) -> Result<(), Error> {
         self.write_all(text.as_bytes()).map_err(|error| Error::output(&self.path, error))?;
         self.publish()
@@ -205,7 +205,7 @@ impl PartialFile {
     /// Writes everything to the disk and gives the file its name; an older file of that name is replaced.
     ///
     /// # Errors
-    /// [`Error::Output`].
+    /// Returns [`Error::Output`].
     pub fn publish(mut self) -> Result<(), Error> {
         let cut = self.cut_to_written();
         // Pipes and terminals have nothing to write to a disk.
@@ -392,7 +392,7 @@ pub(crate) fn stands_for_open_file(path: &Path) -> bool {
 /// option that names it.
 ///
 /// # Errors
-/// [`Error::File`] with both options.
+/// Returns [`Error::File`] with both options.
 pub fn check_distinct<'a>(
     inputs: impl IntoIterator<Item = (&'a str, &'a Path)>,
     outputs: impl IntoIterator<Item = (&'a str, &'a Path)>,

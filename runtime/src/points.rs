@@ -20,7 +20,7 @@ pub enum AnyPointsFile {
 /// Reads a points file or a surface file, whichever its header names. Its text is never in memory as a whole.
 ///
 /// # Errors
-/// [`Error::File`] for a file that cannot be read, with the line for a broken one.
+/// Returns [`Error::File`] for a file that cannot be read, with the line for a broken one.
 pub fn read_measured(path: &Path) -> Result<AnyPointsFile, Error> {
     read_file(path, read_any)
 }
@@ -28,7 +28,7 @@ pub fn read_measured(path: &Path) -> Result<AnyPointsFile, Error> {
 /// Reads a points file as [`read_measured`] does.
 ///
 /// # Errors
-/// [`Error::File`] for a file that cannot be read, with the line for a broken one.
+/// Returns [`Error::File`] for a file that cannot be read, with the line for a broken one.
 pub fn read_points(path: &Path) -> Result<ModelFile, Error> {
     read_file(path, |text| ModelFile::read(next_line(text)))
 }
@@ -36,7 +36,7 @@ pub fn read_points(path: &Path) -> Result<ModelFile, Error> {
 /// Reads a surface file as [`read_measured`] does.
 ///
 /// # Errors
-/// [`Error::File`] for a file that cannot be read, with the line for a broken one.
+/// Returns [`Error::File`] for a file that cannot be read, with the line for a broken one.
 pub fn read_surface(path: &Path) -> Result<SurfaceFile, Error> {
     read_file(path, |text| SurfaceFile::read(next_line(text)))
 }

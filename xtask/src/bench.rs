@@ -34,7 +34,7 @@ const PEERS: [&str; 4] = ["pdgemm", "dgemm", "starpu", "speed"];
 /// Builds the programs that campaign `name` runs, measures what its folder lacks, and makes its report and figures.
 ///
 /// # Errors
-/// If there is no such campaign, or a step fails.
+/// Fails if there is no such campaign, or a step fails.
 pub fn run(workspace: &Workspace, steps: &mut Steps, name: &str, args: &[String]) -> Result<()> {
     let file = &find_campaign(workspace, name)?;
     let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
@@ -73,7 +73,7 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, name: &str, args: &[String]
 /// Returns the file of a campaign.
 ///
 /// # Errors
-/// If there is none; the text names those that there are.
+/// Fails if there is none; the text names those that there are.
 fn find_campaign(workspace: &Workspace, name: &str) -> Result<PathBuf> {
     let folder = workspace.root().join("bench/campaigns");
     let file = folder.join(name).with_extension("toml");

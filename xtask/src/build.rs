@@ -45,7 +45,7 @@ pub const EVERYTHING: &str = "--workspace --lib --bins --tests --examples";
 /// with, and clean them when it is another.
 ///
 /// # Errors
-/// When the library is not found, or the target directory cannot be written.
+/// Fails when the library is not found, or the target directory cannot be written.
 pub fn prepare(workspace: &Workspace, library: Library) -> Result<MpiInstallation> {
     let mpi = library.find().with_context(|| format!("{} was not found", library.name()))?;
     let target = workspace.target(library);
@@ -127,7 +127,7 @@ fn describe_compiler(mpi: &MpiInstallation) -> String {
 /// Builds the chosen packages in release, as one step.
 ///
 /// # Errors
-/// When cargo fails.
+/// Fails when cargo fails.
 pub fn release(
     workspace: &Workspace,
     steps: &mut Steps,
@@ -142,7 +142,7 @@ pub fn release(
 /// overwrite the one with MPI. `mpi` is the library of the build before.
 ///
 /// # Errors
-/// When cargo fails, or the target directory cannot be written.
+/// Fails when cargo fails, or the target directory cannot be written.
 pub fn python_without_mpi(workspace: &Workspace, mpi: &MpiInstallation) -> Result<PathBuf> {
     let target = workspace.target_without_mpi();
     copy_products(&workspace.target(mpi.kind), &target)?;

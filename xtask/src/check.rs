@@ -39,7 +39,7 @@ const DENY_VERSION: &str = "0.20.2";
 /// Checks formatting, clippy, dependency rules and documentation, each without a single warning.
 ///
 /// # Errors
-/// When a step fails.
+/// Fails when a step fails.
 pub fn run(workspace: &Workspace, steps: &mut Steps) -> Result<()> {
     install::ensure(Goal::Run, steps)?;
     let mpi = build::prepare(workspace, Library::OpenMpi)?;
@@ -75,7 +75,7 @@ fn check_dependencies(workspace: &Workspace, steps: &mut Steps) -> Result<()> {
 /// Installs this version of a tool, unless it is there; returns its program.
 ///
 /// # Errors
-/// When it cannot be installed.
+/// Fails when it cannot be installed.
 pub fn install_tool(
     workspace: &Workspace,
     steps: &mut Steps,

@@ -22,7 +22,7 @@ pub const VARIABLE: &str = "ISOCHRON_CLUSTER";
 /// Builds the program, and replaces this process by it.
 ///
 /// # Errors
-/// When something is missing, or the program cannot be built.
+/// Fails when something is missing, or the program cannot be built.
 pub fn run(workspace: &Workspace, steps: &mut Steps, args: &[String]) -> Result<()> {
     install::ensure(Goal::Cluster, steps)?;
     let build = "build --quiet --release -p isochron-cluster --bin isochron-cluster";

@@ -37,7 +37,7 @@ the time of a perfect division at the speeds that the devices showed.";
 /// Builds, multiplies twice and compares.
 ///
 /// # Errors
-/// When a step fails, or when a result was not found right.
+/// Fails when a step fails, or when a result was not found right.
 pub fn run(workspace: &Workspace, steps: &mut Steps) -> Result<()> {
     install::ensure(Goal::Run, steps)?;
     let mpi = build::prepare(workspace, Library::OpenMpi)?;

@@ -43,7 +43,7 @@ const SUITES: [FuzzSuite; 2] = [
 /// Runs rounds of cases until `seconds` have passed, at least one.
 ///
 /// # Errors
-/// If a case fails; the test names it, and keeps its seed in a file next to the test.
+/// Fails if a case fails; the test names it, and keeps its seed in a file next to the test.
 pub fn run(workspace: &Workspace, steps: &mut Steps, seconds: u64) -> Result<()> {
     install::ensure(Goal::Run, steps)?;
     let mpi = build::prepare(workspace, Library::OpenMpi)?;

@@ -51,7 +51,7 @@ impl std::fmt::Display for CannotInstall {
 /// Makes sure that the machine has what `goal` wants.
 ///
 /// # Errors
-/// [`CannotInstall`] when something required stays missing.
+/// Returns [`CannotInstall`] when something required stays missing.
 pub fn ensure(goal: Goal, steps: &mut Steps) -> Result<()> {
     let mut needs = list_missing(goal);
     if let InstallRoute::Apt { sudo } = route(goal, &needs) {

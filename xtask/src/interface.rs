@@ -31,7 +31,7 @@ const RUSTDOC: &str = "#!/bin/sh\nRUSTC_BOOTSTRAP=1 exec rustdoc \"$@\"\n";
 /// Compares the public items of each crate with its `interface.txt`, and writes it.
 ///
 /// # Errors
-/// When a step fails, or a list differs: then it names the items.
+/// Fails when a step fails, or a list differs: then it names the items.
 pub fn check(workspace: &Workspace, steps: &mut Steps, mpi: &MpiInstallation) -> Result<()> {
     let lister = install_tool(workspace, steps, "cargo-public-api", VERSION)?;
     let rustdoc = lister.with_file_name("rustdoc-with-json");

@@ -19,7 +19,7 @@ const SCHEMAS: &str = "--features schemars";
 /// Builds the program and has it write its manuals into the folder `out`; prints the folder.
 ///
 /// # Errors
-/// When a step fails.
+/// Fails when a step fails.
 pub fn run(workspace: &Workspace, steps: &mut Steps, out: Option<PathBuf>) -> Result<()> {
     install::ensure(Goal::Run, steps)?;
     let library = Library::OpenMpi;
@@ -34,7 +34,7 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, out: Option<PathBuf>) -> Re
 /// Has a program write its manuals into a `share` folder.
 ///
 /// # Errors
-/// When it fails.
+/// Fails when it fails.
 pub fn write_manuals(program: &Path, share: &Path) -> Result<()> {
     execute(Command::new(program).arg("write-manuals").arg(share))
 }

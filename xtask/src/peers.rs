@@ -31,7 +31,7 @@ const MKL_LIBRARIES: [&str; 5] = [
 /// Builds every driver that can be built; the folder of the programs.
 ///
 /// # Errors
-/// When the folder cannot be written.
+/// Fails when the folder cannot be written.
 pub fn build(workspace: &Workspace, steps: &mut Steps, mpi: &MpiInstallation) -> Result<PathBuf> {
     let builder = Builder {
         sources: workspace.root().join("bench/peers"),

@@ -40,7 +40,7 @@ pub struct PrefixOptions {
 /// Builds with each MPI library and installs the results.
 ///
 /// # Errors
-/// If a step fails; if there is no MPI library.
+/// Fails if a step fails; if there is no MPI library.
 pub fn run(workspace: &Workspace, steps: &mut Steps, options: &PrefixOptions) -> Result<()> {
     install::ensure(Goal::Run, steps)?;
     let found =
@@ -59,7 +59,7 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, options: &PrefixOptions) ->
 /// Copies what was built with these MPI libraries into a folder.
 ///
 /// # Errors
-/// When a file cannot be read or written.
+/// Fails when a file cannot be read or written.
 pub fn write_files(workspace: &Workspace, libraries: &[Library], prefix: &Path) -> Result<()> {
     for folder in ["include", "lib/pkgconfig"] {
         let folder = prefix.join(folder);
@@ -130,7 +130,7 @@ fn copy_into(file: &Path, folder: &Path) -> Result<()> {
 /// Makes a link of this name, in place of one that is there.
 ///
 /// # Errors
-/// If the old one cannot be removed, or the new one cannot be made.
+/// Fails if the old one cannot be removed, or the new one cannot be made.
 pub fn link(target: &Path, name: &Path) -> Result<()> {
     remove_file(name)?;
     symlink(target, name).with_context(|| name.display().to_string())

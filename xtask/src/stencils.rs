@@ -29,7 +29,7 @@ const LANGUAGES: [&str; 4] = ["rust", "c", "fortran", "python"];
 /// Builds the programs with both MPI libraries, and links them into `folder`.
 ///
 /// # Errors
-/// When a step fails.
+/// Fails when a step fails.
 pub fn build(
     workspace: &Workspace,
     steps: &mut Steps,

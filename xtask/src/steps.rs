@@ -23,7 +23,7 @@ impl Steps {
     /// Announces a step, runs it and keeps its time.
     ///
     /// # Errors
-    /// The errors of `action`, with the step's name.
+    /// Returns the errors of `action`, with the step's name.
     pub fn run<T>(&mut self, name: &str, action: impl FnOnce() -> Result<T>) -> Result<T> {
         println!("\n== {name}");
         let start = Instant::now();
@@ -58,7 +58,7 @@ impl Step {
 /// Prints a command, runs it with no standard input and waits for it.
 ///
 /// # Errors
-/// When it does not start, or does not exit with 0; the message names the command.
+/// Fails when it does not start, or does not exit with 0; the message names the command.
 pub fn execute(command: &mut Command) -> Result<()> {
     let line = line_of(command);
     println!("$ {line}");

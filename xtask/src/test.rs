@@ -47,7 +47,7 @@ pub struct TestOptions {
 /// Builds with both MPI libraries, then runs unit, doc and multi-rank tests.
 ///
 /// # Errors
-/// If a step fails.
+/// Fails if a step fails.
 pub fn run(workspace: &Workspace, steps: &mut Steps, options: &TestOptions) -> Result<()> {
     let goal = if options.all { Goal::TestAll } else { Goal::Test };
     install::ensure(goal, steps)?;

@@ -30,7 +30,7 @@ const PACKAGES: [&str; 5] =
 /// Builds with this MPI library and packs the wheel; prints its path.
 ///
 /// # Errors
-/// When a step fails.
+/// Fails when a step fails.
 pub fn run(workspace: &Workspace, steps: &mut Steps, library: Library) -> Result<()> {
     install::ensure(Goal::Wheel, steps)?;
     let mpi = build::prepare(workspace, library)?;
@@ -44,7 +44,7 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, library: Library) -> Result
 /// Packs the module that was built with this MPI library. Returns the path of the wheel.
 ///
 /// # Errors
-/// When a tool is missing and cannot be installed, or fails.
+/// Fails when a tool is missing and cannot be installed, or fails.
 pub fn pack(workspace: &Workspace, mpi: &MpiInstallation) -> Result<PathBuf> {
     let name = mpi.kind.suffix().to_lowercase();
     pack_module(workspace, &name, &workspace.target(mpi.kind))
@@ -53,7 +53,7 @@ pub fn pack(workspace: &Workspace, mpi: &MpiInstallation) -> Result<PathBuf> {
 /// Builds the package without MPI and packs it. Returns the path of the wheel.
 ///
 /// # Errors
-/// When a step fails.
+/// Fails when a step fails.
 pub fn pack_without_mpi(workspace: &Workspace, mpi: &MpiInstallation) -> Result<PathBuf> {
     let target = build::python_without_mpi(workspace, mpi)?;
     pack_module(workspace, "without-mpi", &target)
@@ -109,7 +109,7 @@ fn provide_tools(workspace: &Workspace) -> Result<PathBuf> {
 /// Returns the program of ReFrame, and installs it if it is missing.
 ///
 /// # Errors
-/// When it cannot be installed.
+/// Fails when it cannot be installed.
 pub fn provide_reframe(workspace: &Workspace) -> Result<PathBuf> {
     Ok(provide_environment(workspace, "reframe", &[REFRAME])?.join("reframe"))
 }
@@ -132,7 +132,7 @@ fn provide_environment(workspace: &Workspace, name: &str, packages: &[&str]) -> 
 /// Fetches the packages that the tests install. Returns their folder.
 ///
 /// # Errors
-/// When they cannot be fetched.
+/// Fails when they cannot be fetched.
 pub fn fetch_packages(workspace: &Workspace) -> Result<PathBuf> {
     let folder = workspace.target(Library::OpenMpi).join("python-packages");
     let (note, wanted) = (folder.join("packages.txt"), PACKAGES.join("\n"));
@@ -149,7 +149,7 @@ pub fn fetch_packages(workspace: &Workspace) -> Result<PathBuf> {
 /// Installs a wheel and the packages of [`fetch_packages`] into an empty folder.
 ///
 /// # Errors
-/// When they cannot be fetched or installed.
+/// Fails when they cannot be fetched or installed.
 pub fn install_packages(workspace: &Workspace, wheel: &Path, folder: &Path) -> Result<()> {
     let fetched = fetch_packages(workspace)?;
     let mut install = call_pip(&provide_tools(workspace)?);

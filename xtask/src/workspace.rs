@@ -20,7 +20,7 @@ impl Workspace {
     /// Asks cargo, which knows `CARGO_TARGET_DIR` and every configuration file.
     ///
     /// # Errors
-    /// When cargo does not start, or its answer lacks the two folders.
+    /// Fails when cargo does not start, or its answer lacks the two folders.
     pub fn locate() -> Result<Self> {
         Self::locate_from(env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from))
     }

@@ -33,7 +33,7 @@ impl Expression {
     /// Reads an expression.
     ///
     /// # Errors
-    /// The mistake.
+    /// Returns the mistake.
     pub fn parse(source: &str) -> Result<Self, String> {
         if source.len() > LONGEST {
             let start: String = source.chars().take(40).collect();
@@ -80,7 +80,7 @@ impl Expression {
     /// Returns `true` if the expression holds.
     ///
     /// # Errors
-    /// The reason why it has no value.
+    /// Returns the reason why it has no value.
     pub fn holds(&self, names: &impl Serialize) -> Result<bool, String> {
         Ok(self.evaluate(names)?.is_true())
     }

@@ -93,7 +93,7 @@ impl ResultRule {
     /// Finds the results in what a program has printed.
     ///
     /// # Errors
-    /// The result that is missing.
+    /// Returns the result that is missing.
     pub fn read(&self, printed: &str) -> Result<Values, String> {
         match self {
             Self::Nothing => Ok(Values::new()),

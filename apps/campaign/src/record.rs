@@ -82,7 +82,7 @@ impl Repetition {
     /// Reads a line.
     ///
     /// # Errors
-    /// The reason why it is no repetition, or one that this program cannot read.
+    /// Returns the reason why it is no repetition, or one that this program cannot read.
     pub(crate) fn read(line: &[u8]) -> Result<Self, String> {
         let read: Self = serde_json::from_slice(line).map_err(|error| {
             // The line is the only one of its text.

@@ -33,7 +33,7 @@ impl JobScript<'_> {
     /// Returns the text of the script.
     ///
     /// # Errors
-    /// [`CampaignError::File`] for a path or an option that no script can hold.
+    /// Returns [`CampaignError::File`] for a path or an option that no script can hold.
     pub fn format(&self) -> Result<String, CampaignError> {
         if let Some(option) = self.options.iter().find(|option| option.contains(['\n', '\r'])) {
             let reason = format!("`{}` is no option of a job: a line ends in it", escape(option));

@@ -95,7 +95,8 @@ impl CampaignStatus {
     /// Reads the status of the campaign in a folder, which an engine may be running in meanwhile.
     ///
     /// # Errors
-    /// [`CampaignError::File`] if it is no folder of a campaign, [`CampaignError::Line`] if a file in it is damaged.
+    /// Returns [`CampaignError::File`] if it is no folder of a campaign, [`CampaignError::Line`] if a file in it is
+    /// damaged.
     pub fn read(folder: &Path) -> Result<Self, CampaignError> {
         let content = read_folder(folder)?;
         let history = History::new(&content.campaign, content.repetitions);

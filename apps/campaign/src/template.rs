@@ -18,7 +18,7 @@ impl Template {
     /// Reads a text.
     ///
     /// # Errors
-    /// The mistake.
+    /// Returns the mistake.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut pieces = Vec::new();
         let mut plain = String::new();

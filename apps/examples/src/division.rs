@@ -40,7 +40,8 @@ pub struct RowDivision {
 /// Divides rows by the times of `kernel`, which are read or measured.
 ///
 /// # Errors
-/// On every rank: those of the files and of the kernel, and [`Error::Parameter`] if the points do not admit a division.
+/// On every rank, returns the errors of the files and of the kernel, and [`Error::Parameter`] if the points do not admit a
+/// division.
 ///
 /// # Collective
 /// All ranks.

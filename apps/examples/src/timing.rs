@@ -22,7 +22,7 @@ pub trait Application {
     /// Runs once. Returns the seconds that this rank's kernel took in each pass.
     ///
     /// # Errors
-    /// The errors of messages.
+    /// Returns the errors of messages.
     ///
     /// # Collective
     /// All ranks.
@@ -133,7 +133,7 @@ impl RowsReport {
 /// Makes the data of this rank's rows for a kernel.
 ///
 /// # Errors
-/// [`Error::Device`] on every rank if one has no memory for them.
+/// Returns [`Error::Device`] on every rank if one has no memory for them.
 ///
 /// # Collective
 /// All ranks.
@@ -144,7 +144,7 @@ pub fn prepare_kernel(comm: &dyn Comm, kernel: &mut dyn Kernel, rows: u64) -> Re
 /// Executes a kernel. Returns the seconds that it took.
 ///
 /// # Errors
-/// The errors of the kernel.
+/// Returns the errors of the kernel.
 pub fn time_kernel(kernel: &mut dyn Kernel) -> Result<f64, Error> {
     let begun = Instant::now();
     kernel.execute(&Interrupt::default()).map_err(name_failure)?;

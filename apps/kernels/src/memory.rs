@@ -14,7 +14,7 @@ impl MemoryCount {
     /// Makes `rows · cols` elements by their index.
     ///
     /// # Errors
-    /// [`KernelError::NoMemory`] if they do not fit.
+    /// Returns [`KernelError::NoMemory`] if they do not fit.
     pub fn fill<T>(
         &mut self,
         rows: usize,
@@ -35,7 +35,7 @@ impl MemoryCount {
 /// Returns a number of units as an index.
 ///
 /// # Errors
-/// [`KernelError::NoMemory`] if no memory could hold them.
+/// Returns [`KernelError::NoMemory`] if no memory could hold them.
 pub fn count_units(d: u64) -> Result<usize, KernelError> {
     usize::try_from(d).map_err(|_| KernelError::NoMemory)
 }

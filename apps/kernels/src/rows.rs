@@ -38,7 +38,7 @@ impl DenseRows {
     /// Makes `d` rows with these elements of A by row and column, and of x. Returns the memory that is left.
     ///
     /// # Errors
-    /// [`KernelError::NoMemory`].
+    /// Returns [`KernelError::NoMemory`].
     pub fn fill(
         &mut self,
         d: u64,
@@ -58,7 +58,7 @@ impl DenseRows {
     /// Computes `y_i = finish(i, a_i, x, a_i·x)` for every row.
     ///
     /// # Errors
-    /// [`KernelError::Interrupted`].
+    /// Returns [`KernelError::Interrupted`].
     pub fn multiply(
         &mut self,
         interrupt: &Interrupt,

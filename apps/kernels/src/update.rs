@@ -11,7 +11,7 @@ pub trait Multiply {
     /// Computes `C += A·B`, all column-major.
     ///
     /// # Errors
-    /// [`KernelError::Interrupted`].
+    /// Returns [`KernelError::Interrupted`].
     fn multiply(
         &self,
         a: View<'_, f64>,

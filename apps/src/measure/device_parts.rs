@@ -13,7 +13,7 @@ use super::part::MeasuredPart;
 /// files have.
 ///
 /// # Errors
-/// The errors of messages.
+/// Returns the errors of messages.
 ///
 /// # Collective
 /// All ranks, each with its devices.

@@ -92,7 +92,7 @@ impl DeviceArguments {
     /// Makes the devices of all ranks.
     ///
     /// # Errors
-    /// On every rank, when any rank fails: those of
+    /// On every rank, returns the errors of
     /// [`SessionBuilder::build`](isochron_core::session::SessionBuilder::build).
     ///
     /// # Collective
@@ -275,7 +275,7 @@ fn idle_others(units: &[PartUnits], own: Option<usize>) -> Vec<PartUnits> {
 /// Ends the parts of a host that lacks memory, if any of them counts. The others may be measured.
 ///
 /// # Errors
-/// On every rank, every other error.
+/// On every rank, returns every other error.
 ///
 /// # Collective
 /// All ranks, with the same error.

@@ -95,7 +95,7 @@ impl PointsFiles {
     /// Opens the files of all parts. Points of an earlier command are read.
     ///
     /// # Errors
-    /// [`Error::File`] if the folder cannot be made, or a file cannot be read or was measured in another way.
+    /// Returns [`Error::File`] if the folder cannot be made, or a file cannot be read or was measured in another way.
     pub fn open(
         folder: Option<&Path>,
         kind: FileKind,
@@ -172,7 +172,7 @@ impl PointsFiles {
     /// Adds the points of a size, with the sizes for which each part found no memory, and writes the files.
     ///
     /// # Errors
-    /// The errors of the files.
+    /// Returns the errors of the files.
     pub fn add(&mut self, points: &PartPoints, lacking: &[Vec<Size>]) -> Result<(), Error> {
         for (part, (point, lacking)) in points.iter().zip(lacking).enumerate() {
             let file = &mut self.files[part];

@@ -47,7 +47,7 @@ impl FullModels<'_> {
     /// those of the head rank.
     ///
     /// # Errors
-    /// On every rank, when any rank fails: those of the work and of the files.
+    /// On every rank, returns the errors of the work and of the files.
     ///
     /// # Collective
     /// All ranks.
@@ -112,7 +112,7 @@ impl FullModels<'_> {
     /// Measures a size once; returns the end of every part.
     ///
     /// # Errors
-    /// The errors of the work, and want of memory if no part has a point yet.
+    /// Returns the errors of the work, and want of memory if no part has a point yet.
     fn try_size(&mut self, size: Size, own: &[PartUnits]) -> Result<Vec<SizeEnd>, Error> {
         let left = self.sizes.list_left().len();
         let config = self.effort.choose(self.config, size, left);

@@ -57,7 +57,7 @@ impl KernelChoice {
     /// kernels. Returns the name of its BLAS too, unless the kernel calls none or has a process of its own.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if there is no such kernel; [`Error::Device`] for a library that cannot be used.
+    /// Returns [`Error::Parameter`] if there is no such kernel; [`Error::Device`] for a library that cannot be used.
     pub fn open(&self, isolated: bool, others: &[&str]) -> Result<OpenedRun, Error> {
         if !self.is_built_in() && !KernelPlace::parse(&self.name).file.exists() {
             let names = [&NAMES[..], others].concat().join(", ");

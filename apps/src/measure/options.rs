@@ -83,7 +83,7 @@ impl KernelArguments {
     /// Refuses options of other kernels.
     ///
     /// # Errors
-    /// The option, and the kernels that it goes with.
+    /// Returns the option, and the kernels that it goes with.
     pub fn check_options(&self) -> Result<(), Failure> {
         let options = [
             ("--block", self.block.is_some(), OF_BLOCKS),
@@ -108,8 +108,8 @@ impl KernelArguments {
     /// kernel names the `others` that the command has too.
     ///
     /// # Errors
-    /// On every rank, when any rank fails: those of [`bind_rank`], [`KernelChoice::open`], [`agree_on_content`] of its library
-    /// and [`KernelStore::open`].
+    /// On every rank, returns the errors of [`bind_rank`], [`KernelChoice::open`], [`agree_on_content`] of
+    /// its library and [`KernelStore::open`].
     ///
     /// # Collective
     /// All ranks.

@@ -60,7 +60,7 @@ pub trait MeasuredWork {
     /// another one that counts found no memory.
     ///
     /// # Errors
-    /// On every rank, when any rank fails.
+    /// Fails on every rank when any rank fails.
     ///
     /// # Collective
     /// All ranks.
@@ -75,14 +75,14 @@ pub trait MeasuredWork {
     /// Returns the useful work of a size.
     ///
     /// # Errors
-    /// The errors of the kernel, on this rank alone.
+    /// Returns the errors of the kernel, on this rank alone.
     fn complexity(&mut self, size: Size) -> Result<f64, Error>;
 
     /// Saves all that was measured so far elsewhere than in the points files. If that cannot be done, it is a notice at the
     /// end.
     ///
     /// # Errors
-    /// The errors of messages.
+    /// Returns the errors of messages.
     ///
     /// # Collective
     /// All ranks.
@@ -91,7 +91,7 @@ pub trait MeasuredWork {
     /// Ends the work. Returns this rank's notices, one line each.
     ///
     /// # Errors
-    /// The errors of messages.
+    /// Returns the errors of messages.
     ///
     /// # Collective
     /// All ranks.
@@ -141,7 +141,7 @@ impl StoredKernel {
     /// `kept`.
     ///
     /// # Errors
-    /// On every rank, when any rank fails: those of [`measure_kernel`].
+    /// On every rank, returns the errors of [`measure_kernel`].
     ///
     /// # Collective
     /// All ranks.

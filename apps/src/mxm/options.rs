@@ -196,7 +196,7 @@ impl MxmArguments {
     /// Refuses options that the strategy does not read, or that a plan has decided.
     ///
     /// # Errors
-    /// [`Error::Parameter`] with the first of them.
+    /// Returns [`Error::Parameter`] with the first of them.
     pub(super) fn check_readers(&self) -> Result<(), Error> {
         let models = self.models.as_deref().map(show_path);
         let options = self.balancing.list_given().into_iter();

@@ -19,7 +19,7 @@ use crate::failure::Failure;
 /// Finds the multiplication: that of the options, of the files or of the plan. Returns the open files, too.
 ///
 /// # Errors
-/// On every rank, if something is missing or does not fit together.
+/// Fails on every rank if something is missing or does not fit together.
 ///
 /// # Collective
 /// All ranks.
@@ -180,7 +180,7 @@ impl MatrixFiles {
     /// Checks that no file has changed while it was read; returns the seconds that it took.
     ///
     /// # Errors
-    /// [`Error::File`] on every rank for a file that has changed.
+    /// Returns [`Error::File`] on every rank for a file that has changed.
     ///
     /// # Collective
     /// All ranks.

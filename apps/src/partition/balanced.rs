@@ -12,7 +12,7 @@ use crate::points::{borrow_models, read_models};
 /// Divides the units by models of the points.
 ///
 /// # Errors
-/// If a file cannot be read, or the partitioner refuses.
+/// Fails if a file cannot be read, or the partitioner refuses.
 pub fn divide_by_models(arguments: &PartitionArguments) -> Result<PartitionAnswer, Failure> {
     let fit = arguments.fit.unwrap_or_default();
     let models = read_models(arguments.names, &arguments.models, fit)?;

@@ -17,7 +17,7 @@ const WORK_LIMIT: u64 = 10_000_000;
 /// Divides the units by the measured times.
 ///
 /// # Errors
-/// If a file cannot be read, or the partitioner refuses.
+/// Fails if a file cannot be read, or the partitioner refuses.
 pub fn divide_by_times(arguments: &PartitionArguments) -> Result<PartitionAnswer, Failure> {
     let points = arguments.names.read_points(&arguments.models)?;
     let sizes = points.iter().flatten().map(|point| point.d);

@@ -87,7 +87,7 @@ impl LimitArguments {
     /// Returns the limits of each of `n` devices.
     ///
     /// # Errors
-    /// If there is another number of caps, or a limit is for a device that does not exist.
+    /// Fails if there is another number of caps, or a limit is for a device that does not exist.
     pub fn for_devices(&self, n: usize) -> Result<Vec<Limits>, Failure> {
         let caps = match &self.caps[..] {
             [] => vec![None; n],

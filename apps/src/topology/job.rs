@@ -88,7 +88,7 @@ impl RankShare {
 /// multiplication.
 ///
 /// # Errors
-/// On every rank, when any rank cannot describe its host.
+/// Fails on every rank when any rank cannot describe its host.
 ///
 /// # Collective
 /// All ranks.

@@ -64,7 +64,7 @@ impl RankClock {
 /// Compares the clock of this rank's host with that of the head rank's host. `hosts` are those of the ranks.
 ///
 /// # Errors
-/// The errors of messages.
+/// Returns the errors of messages.
 ///
 /// # Collective
 /// All ranks.

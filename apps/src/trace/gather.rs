@@ -19,7 +19,7 @@ type WriteBytes<'w> = dyn FnMut(Vec<u8>) -> Result<(), Error> + 'w;
 /// rank's packets at a time.
 ///
 /// # Errors
-/// [`Error::Output`] on every rank if the file cannot be written; the errors of messages.
+/// Returns [`Error::Output`] on every rank if the file cannot be written; the errors of messages.
 ///
 /// # Collective
 /// All ranks.

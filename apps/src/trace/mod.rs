@@ -43,7 +43,7 @@ impl RunTrace {
     /// Begins to record a process that began at `start`, and creates the file, if a trace is wanted.
     ///
     /// # Errors
-    /// On every rank: those of the file, and of messages.
+    /// On every rank, returns the errors of the file, and of messages.
     ///
     /// # Collective
     /// All ranks, with the same path.
@@ -75,7 +75,7 @@ impl RunTrace {
     /// Ends the recording, and writes the events of all ranks.
     ///
     /// # Errors
-    /// On every rank: [`Error::Output`] if the file cannot be written; the errors of messages.
+    /// On every rank, returns [`Error::Output`] if the file cannot be written; the errors of messages.
     ///
     /// # Collective
     /// All ranks.

@@ -59,7 +59,7 @@ impl RecordedRank<'_> {
     /// Writes all packets, in the order of their times behind the descriptions of the tracks.
     ///
     /// # Errors
-    /// The errors of `write`.
+    /// Returns the errors of `write`.
     pub fn write_packets(&self, write: &mut WritePacket<'_>) -> Result<(), Error> {
         for (place, track) in (0..).zip(self.list_tracks()) {
             write(TracePacket {

@@ -30,7 +30,7 @@ impl EventLabels {
     /// Reads the file; there need not be one.
     ///
     /// # Errors
-    /// The file and the reason of the system, if it cannot be read.
+    /// Returns the file and the reason of the system, if it cannot be read.
     pub fn read(path: &Path) -> Result<Self, String> {
         let path_text = show_path(path);
         let text = match fs::read(path) {
@@ -75,7 +75,7 @@ impl EventLabels {
     /// Returns the type with this number or name.
     ///
     /// # Errors
-    /// If no type has the name; the option and the known names.
+    /// Fails if no type has the name; the option and the known names.
     pub fn find_type(&self, option: &str, name: &str) -> Result<u64, String> {
         name.parse().ok().or_else(|| self.types.get(name).copied()).ok_or_else(|| {
             let path = &self.path;
@@ -91,7 +91,7 @@ impl EventLabels {
     /// Returns type and value of the event `TYPE` or `TYPE:VALUE`, each by number or name.
     ///
     /// # Errors
-    /// If one of them has no such name.
+    /// Fails if one of them has no such name.
     pub fn find_event(&self, option: &str, name: &str) -> Result<(u64, Option<i128>), String> {
         let parts = name.rsplit_once(':').filter(|_| !self.types.contains_key(name));
         let Some((kind, value)) = parts else {

@@ -27,7 +27,7 @@ type Figure = (&'static str, String);
 /// Draws the figures of a campaign into the folder of its results. Most campaigns have none.
 ///
 /// # Errors
-/// If the results cannot be read, lack a run, or a file cannot be written.
+/// Fails if the results cannot be read, lack a run, or a file cannot be written.
 pub fn run(arguments: &FiguresArguments) -> anyhow::Result<()> {
     for (name, svg) in draw_figures(&arguments.folder)? {
         let file = arguments.folder.join(name).with_extension("svg");

@@ -19,7 +19,7 @@ impl GpuCard {
     /// Finds the first GPU.
     ///
     /// # Errors
-    /// If there is none; the message describes the state of CUDA.
+    /// Fails if there is none; the message describes the state of CUDA.
     pub fn find() -> anyhow::Result<Self> {
         let survey = cuda::survey();
         let Some(info) = survey.devices.into_iter().next() else {

@@ -91,7 +91,7 @@ impl LinkSpeeds {
     /// Copies about `bytes` bytes each way, some times after one that warms up; returns the medians.
     ///
     /// # Errors
-    /// If so much memory cannot be pinned, or a call of the driver fails.
+    /// Fails if so much memory cannot be pinned, or a call of the driver fails.
     pub fn measure(gpu: &CudaInfo, bytes: usize) -> anyhow::Result<Self> {
         let pinned_bytes = 2 * bytes as u64;
         let available = memory_available_bytes().unwrap_or(u64::MAX);

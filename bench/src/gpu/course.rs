@@ -102,7 +102,7 @@ impl CourseRecorder {
     /// Starts to note events of all threads.
     ///
     /// # Errors
-    /// If something else notes the events of this process.
+    /// Fails if something else notes the events of this process.
     pub fn start() -> anyhow::Result<Self> {
         let recorder = Self { events: Arc::default() };
         let device = Targets::new().with_target("isochron_devices::cuda", Level::TRACE);
@@ -113,7 +113,7 @@ impl CourseRecorder {
     /// Returns the updates so far that were in the middle of a job.
     ///
     /// # Errors
-    /// If there are none.
+    /// Fails if there are none.
     pub fn finish(&self) -> anyhow::Result<CourseTimes> {
         let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         let course = list_updates(&events);

@@ -50,7 +50,7 @@ pub fn measure(arguments: &CublasArguments) -> anyhow::Result<CublasTimes> {
 /// Returns the mean seconds of a product in each of several bursts.
 ///
 /// # Errors
-/// If the shape does not fit the GPU's memory, or a call fails.
+/// Fails if the shape does not fit the GPU's memory, or a call fails.
 pub fn time_bursts<T: Scalar>(
     worker: &mut CudaWorker,
     shape: ProductShape,

@@ -9,7 +9,7 @@ use num_complex::Complex64;
 /// its clock, depends on the numbers.
 ///
 /// # Errors
-/// If there is too little memory.
+/// Fails if there is too little memory.
 pub fn make_matrix<T: Scalar>(rows: usize, cols: usize) -> anyhow::Result<Vec<T>> {
     let mut values: Vec<T> = try_zeroed_matrix(rows * cols)
         .with_context(|| format!("no memory for a {rows}×{cols} matrix"))?;

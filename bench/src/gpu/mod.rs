@@ -43,7 +43,7 @@ enum GpuContender {
 /// Measures a contender and prints its document.
 ///
 /// # Errors
-/// If there is no GPU, or memory is short.
+/// Fails if there is no GPU, or memory is short.
 pub fn run(arguments: &GpuArguments) -> anyhow::Result<()> {
     match &arguments.contender {
         GpuContender::Copies(arguments) => print(&copies::measure(arguments)?),

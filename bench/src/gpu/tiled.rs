@@ -46,7 +46,7 @@ impl PlannedJob {
     /// Plans a job on the first GPU that may use `memory` bytes there.
     ///
     /// # Errors
-    /// If C fits or has no plan.
+    /// Fails if C fits or has no plan.
     pub fn new(
         cores: usize,
         memory: u64,
@@ -75,7 +75,7 @@ impl PlannedJob {
     /// Measures the bounds of products of this shape that took these seconds.
     ///
     /// # Errors
-    /// The errors of cuBLAS and of the copies.
+    /// Returns the errors of cuBLAS and of the copies.
     pub fn compare(
         mut self,
         shape: ProductShape,

@@ -25,7 +25,7 @@ impl LearningContender {
     /// [`finish`](SimulatedRun::finish).
     ///
     /// # Errors
-    /// The errors of balancing.
+    /// Returns the errors of balancing.
     pub fn run(self, run: &mut SimulatedRun<'_>, tuning: Tuning) -> anyhow::Result<()> {
         let config = BalanceConfig {
             steps: run.steps_left(),

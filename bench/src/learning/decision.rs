@@ -17,7 +17,7 @@ const STEPS: u64 = 150;
 /// go on as before; the others are decisions.
 ///
 /// # Errors
-/// The errors of the learner.
+/// Returns the errors of the learner.
 pub fn time_decisions(nodes: usize) -> anyhow::Result<Vec<f64>> {
     let cluster = KnownCluster::draw(Setting::LongStartUp, nodes * DEVICES, 0);
     let mut noise = NodeNoise::new(nodes * DEVICES, 1);

@@ -75,7 +75,7 @@ pub fn make_parts(parts: usize, devices: usize) -> Vec<AdaptivePart> {
 /// Runs all steps, and learns the nodes' times from them by this tuning.
 ///
 /// # Errors
-/// The errors of the learner.
+/// Returns the errors of the learner.
 pub fn learn_in_run(run: &mut SimulatedRun<'_>, tuning: Tuning) -> anyhow::Result<()> {
     let (side, parts) = (run.side(), make_parts(run.n_nodes(), 1));
     let mut learner = Adaptive::new(tuning, side * side, run.steps_left(), parts)?;

@@ -62,7 +62,7 @@ struct LearningCosts {
 /// Simulates the runs and prints what they cost as JSON.
 ///
 /// # Errors
-/// The errors of the contender.
+/// Returns the errors of the contender.
 pub fn run(arguments: &LearningArguments) -> anyhow::Result<()> {
     println!("{}", serde_json::to_string(&arguments.simulate()?)?);
     Ok(())

@@ -37,7 +37,7 @@ impl Variation {
     /// Returns the tuning with the number varied. A whole number is rounded.
     ///
     /// # Errors
-    /// If there is no such number.
+    /// Fails if there is no such number.
     pub fn apply_to(&self, mut tuning: Tuning) -> anyhow::Result<Tuning> {
         match self.group.as_str() {
             "look" => self.scale(&mut tuning.look)?,

@@ -25,7 +25,7 @@ pub struct PinnedCopies {
 /// Times copies of `rows` lines of `pitch` bytes each way; both are at least 1.
 ///
 /// # Errors
-/// A call of the driver that fails; a lack of memory for two such blocks on the GPU and two in pinned memory.
+/// Fails if a call of the driver fails; a lack of memory for two such blocks on the GPU and two in pinned memory.
 pub fn time_pinned_copies(
     gpu: &CudaInfo,
     rows: usize,

@@ -82,7 +82,7 @@ functions! {
 /// Returns the functions of the CUDA driver.
 ///
 /// # Errors
-/// A driver that is not there, or that lacks one of them.
+/// Fails for a driver that is not there, or that lacks one of them.
 pub fn find_driver() -> anyhow::Result<&'static Driver> {
     Driver::find().context("there is no CUDA driver, or it is incomplete")
 }
@@ -90,7 +90,7 @@ pub fn find_driver() -> anyhow::Result<&'static Driver> {
 /// Turns the code that `call` returned into a result; 0 is success in every library of CUDA.
 ///
 /// # Errors
-/// Any other code.
+/// Returns any other code.
 pub fn check(call: &str, code: u32) -> anyhow::Result<()> {
     ensure!(code == 0, "{call} returned the code {code}");
     Ok(())

@@ -25,7 +25,7 @@ impl BoundContext {
     /// Retains the primary context of `gpu` and makes it current.
     ///
     /// # Errors
-    /// A call of the driver that fails.
+    /// Fails if a call of the driver fails.
     pub fn new(gpu: &CudaInfo) -> anyhow::Result<Rc<Self>> {
         let driver = find_driver()?;
         let ordinal = i32::try_from(gpu.ordinal).unwrap_or(i32::MAX);
@@ -97,7 +97,7 @@ impl PinnedVec {
     /// Copies `values` into memory that is pinned for the GPU of `context`, and for all others.
     ///
     /// # Errors
-    /// A lack of such memory.
+    /// Fails without such memory.
     pub fn copy_of(context: &Rc<BoundContext>, values: &[f64]) -> anyhow::Result<Self> {
         let len = values.len();
         let memory =

@@ -20,7 +20,7 @@ impl BlasXt {
     /// Makes a handle for `gpu`; `None` if cuBLAS is not there or has no cuBLASXt.
     ///
     /// # Errors
-    /// A call that fails.
+    /// Fails if a call fails.
     pub fn open(gpu: &CudaInfo) -> anyhow::Result<Option<Self>> {
         let Some(functions) = Xt::find() else {
             return Ok(None);
@@ -39,7 +39,7 @@ impl BlasXt {
     /// Cuts matrices into squares of `side` rows and columns from now on.
     ///
     /// # Errors
-    /// A side that the library refuses.
+    /// Fails for a side that the library refuses.
     pub fn set_block(&mut self, side: usize) -> anyhow::Result<()> {
         let side = i32::try_from(side).unwrap_or(i32::MAX);
         // SAFETY: the handle lives.
@@ -50,7 +50,7 @@ impl BlasXt {
     /// Computes `C += A·B` with A: `m×k`, B: `k×n`, C: `m×n` in host memory, pinned or not. Returns when C is complete.
     ///
     /// # Errors
-    /// A call that fails; the content of C is then unknown.
+    /// Fails if a call fails; the content of C is then unknown.
     ///
     /// # Panics
     /// If the shapes do not match.

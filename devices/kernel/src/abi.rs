@@ -73,7 +73,7 @@ impl KernelError {
     /// Reads the number that a function of the C ABI returned.
     ///
     /// # Errors
-    /// The error that the number stands for.
+    /// Returns the error that the number stands for.
     pub fn check_code(code: i32) -> Result<(), Self> {
         match code {
             ISOCHRON_KERNEL_OK => Ok(()),

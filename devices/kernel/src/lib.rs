@@ -74,20 +74,20 @@ pub trait Kernel {
     /// Allocates and fills the data of `d` units, as the application does before its main loop.
     ///
     /// # Errors
-    /// [`KernelError::NoMemory`], or an error of the kernel's own.
+    /// Returns [`KernelError::NoMemory`], or an error of the kernel's own.
     fn initialize(&mut self, d: u64) -> Result<(), KernelError>;
 
     /// Computes one iteration. Messages are replaced by copies in memory. A kernel that may run for long reads
     /// `interrupt` now and then.
     ///
     /// # Errors
-    /// [`KernelError::Interrupted`] if it stopped because it was asked to, or an error of the kernel's own.
+    /// Returns [`KernelError::Interrupted`] if it stopped because it was asked to, or an error of the kernel's own.
     fn execute(&mut self, interrupt: &Interrupt) -> Result<(), KernelError>;
 
     /// Gives the data back.
     ///
     /// # Errors
-    /// An error of the kernel's own.
+    /// Returns an error of the kernel's own.
     fn finalize(&mut self) -> Result<(), KernelError>;
 }
 
@@ -125,7 +125,7 @@ impl Interrupt {
     /// Checks the flag.
     ///
     /// # Errors
-    /// [`KernelError::Interrupted`] if the run should stop.
+    /// Returns [`KernelError::Interrupted`] if the run should stop.
     pub fn check(&self) -> Result<(), KernelError> {
         if self.is_set() { Err(KernelError::Interrupted) } else { Ok(()) }
     }

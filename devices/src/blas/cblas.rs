@@ -97,9 +97,9 @@ impl CblasLibrary {
     /// from here are sequential. A program that sets its layers does so before.
     ///
     /// # Errors
-    /// [`DeviceError::Blas`] if it cannot be opened, has no `cblas_dgemm`, or uses 64-bit integers;
-    /// [`DeviceError::BlasMemory`] if the system refuses the memory that it needs; [`DeviceError::Threads`] if no thread can
-    /// be started to load it.
+    /// Returns [`DeviceError::Blas`] if it cannot be opened, has no `cblas_dgemm`, or uses 64-bit integers;
+    /// [`DeviceError::BlasMemory`] if the system refuses the memory that it needs; [`DeviceError::Threads`] if no
+    /// thread can be started to load it.
     pub fn open(file: &str) -> Result<Self, DeviceError> {
         Self::open_threaded(file, 1)
     }
@@ -110,8 +110,9 @@ impl CblasLibrary {
     /// A library that is not recognised keeps its settings.
     ///
     /// # Errors
-    /// [`DeviceError::Blas`] if it cannot be opened, has no `cblas_dgemm`, or uses 64-bit integers; [`DeviceError::BlasMemory`]
-    /// if the system refuses the memory that it needs; [`DeviceError::Threads`] if no thread can be started to load it.
+    /// Returns [`DeviceError::Blas`] if it cannot be opened, has no `cblas_dgemm`, or uses 64-bit integers;
+    /// [`DeviceError::BlasMemory`] if the system refuses the memory that it needs; [`DeviceError::Threads`] if no
+    /// thread can be started to load it.
     pub fn open_threaded(file: &str, threads: usize) -> Result<Self, DeviceError> {
         // No machine has more threads than fit into an integer.
         let threads = c_int::try_from(threads).unwrap_or(c_int::MAX);
@@ -152,7 +153,7 @@ static OPENED: Mutex<BTreeMap<(String, c_int), CblasLibrary>> = Mutex::new(BTree
 /// found needs none.
 ///
 /// # Errors
-/// [`DeviceError::BlasMemory`].
+/// Returns [`DeviceError::BlasMemory`].
 fn check_room(file: &str, make: Make, threads: usize) -> Result<(), DeviceError> {
     let found = find_file(file).and_then(|path| path.metadata().ok());
     found
@@ -163,7 +164,7 @@ fn check_room(file: &str, make: Make, threads: usize) -> Result<(), DeviceError>
 /// Loads a library in a thread that is bound to one processing unit.
 ///
 /// # Errors
-/// [`DeviceError::Threads`] if the thread cannot be started.
+/// Returns [`DeviceError::Threads`] if the thread cannot be started.
 fn load_on_one_unit(file: &str, make: Make) -> Result<Result<CblasLibrary, String>, DeviceError> {
     let load = || {
         use_one_unit();

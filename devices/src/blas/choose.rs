@@ -77,8 +77,9 @@ pub enum FoundBlas {
 /// [`BlasChoice`].
 ///
 /// # Errors
-/// [`DeviceError::Blas`] with the library if a named one is missing or computes wrongly; [`DeviceError::BlasMemory`] if the
-/// system refuses the memory that it needs; [`DeviceError::UnknownBlas`] if the variable does not name a BLAS.
+/// Returns [`DeviceError::Blas`] with the library if a named one is missing or computes wrongly;
+/// [`DeviceError::BlasMemory`] if the system refuses the memory that it needs; [`DeviceError::UnknownBlas`] if the
+/// variable does not name a BLAS.
 pub fn choose_blas(choice: &BlasChoice) -> Result<Arc<dyn Blas>, DeviceError> {
     let found = find_blas(choice, 1)?;
     if let FoundBlas::Candidates(candidates) = &found {
@@ -93,8 +94,9 @@ pub fn choose_blas(choice: &BlasChoice) -> Result<Arc<dyn Blas>, DeviceError> {
 /// products of `threads` threads at once is no candidate.
 ///
 /// # Errors
-/// [`DeviceError::Blas`] with the library if a named one is missing or computes wrongly, [`DeviceError::BlasMemory`] if
-/// the system refuses the memory that it needs; [`DeviceError::UnknownBlas`] if the variable does not name a BLAS.
+/// Returns [`DeviceError::Blas`] with the library if a named one is missing or computes wrongly,
+/// [`DeviceError::BlasMemory`] if the system refuses the memory that it needs; [`DeviceError::UnknownBlas`] if the
+/// variable does not name a BLAS.
 pub fn find_blas(choice: &BlasChoice, threads: usize) -> Result<FoundBlas, DeviceError> {
     let variable = std::env::var(BLAS_VARIABLE).ok();
     // The check of a library is a product as well.

@@ -45,7 +45,7 @@ fn find_refused(pieces: impl Iterator<Item = usize> + Clone) -> Option<u64> {
 /// `file_bytes` is the size of its file, which may be read before it is loaded.
 ///
 /// # Errors
-/// The bytes that were refused.
+/// Returns the bytes that were refused.
 pub(super) fn check_opening(make: Make, file_bytes: u64, threads: usize) -> Result<(), u64> {
     let file_bytes = usize::try_from(file_bytes).unwrap_or(usize::MAX / 2);
     let (parts, each) = match make {
@@ -60,7 +60,7 @@ pub(super) fn check_opening(make: Make, file_bytes: u64, threads: usize) -> Resu
 /// Asks for the memory that `threads` threads pack into.
 ///
 /// # Errors
-/// The bytes that were refused.
+/// Returns the bytes that were refused.
 pub(super) fn check_packing(threads: usize) -> Result<(), u64> {
     find_refused(repeat_n(PACKING_BYTES, threads)).map_or(Ok(()), Err)
 }
@@ -107,8 +107,8 @@ impl Buffers {
     /// Lets the library take buffers for `threads` more threads than have reserved theirs already.
     ///
     /// # Errors
-    /// For this library, [`DeviceError::BlasThreads`] if it was not built for so many, and [`DeviceError::BlasMemory`] if the
-    /// system refuses the memory.
+    /// For this library, returns [`DeviceError::BlasThreads`] if it was not built for so many, and
+    /// [`DeviceError::BlasMemory`] if the system refuses the memory.
     pub fn reserve(
         self: &Arc<Self>,
         threads: usize,

@@ -17,7 +17,7 @@ pub trait Blas:
     /// no way to say so. It holds until the returned value is dropped. By default a library needs none.
     ///
     /// # Errors
-    /// [`DeviceError::BlasMemory`] if the system refuses it.
+    /// Returns [`DeviceError::BlasMemory`] if the system refuses it.
     fn reserve(&self, threads: usize) -> Result<ReservedThreads, DeviceError> {
         let _ = threads;
         Ok(ReservedThreads::default())

@@ -254,7 +254,7 @@ pub trait Worker: Updates<f32> + Updates<f64> + Updates<Complex32> + Updates<Com
     /// default it does nothing.
     ///
     /// # Errors
-    /// [`DeviceError::Memory`] if the job does not fit; errors of the device.
+    /// Returns [`DeviceError::Memory`] if the job does not fit; errors of the device.
     fn reserve(&mut self, _job: &JobShape) -> Result<(), DeviceError> {
         Ok(())
     }
@@ -278,7 +278,7 @@ pub trait Updates<T: Scalar>: Send {
     /// copies it now. A job under way is abandoned.
     ///
     /// # Errors
-    /// [`DeviceError::Memory`] if the job does not fit; errors of the device.
+    /// Returns [`DeviceError::Memory`] if the job does not fit; errors of the device.
     fn begin(&mut self, c: ViewMut<'_, T>, depth: Depth) -> Result<UpdateTime, DeviceError>;
 
     /// Computes `C += alpha·A·B`, with A: `rows × k`, B: `k × cols`, C: `rows × cols`. Any dimension may be 0;
@@ -289,9 +289,9 @@ pub trait Updates<T: Scalar>: Send {
     /// time of the arithmetic or of the copies, whichever is longer. Other devices ignore `next`.
     ///
     /// # Errors
-    /// [`DeviceError::Order`] outside a job; [`DeviceError::Element`] in a job of another type; [`DeviceError::Shape`] if
-    /// the shapes do not match or C is not the one of `begin`; [`DeviceError::InnerDimension`] if `k > k_max`; errors of the
-    /// device.
+    /// Returns [`DeviceError::Order`] outside a job; [`DeviceError::Element`] in a job of another type;
+    /// [`DeviceError::Shape`] if the shapes do not match or C is not the one of `begin`;
+    /// [`DeviceError::InnerDimension`] if `k > k_max`; errors of the device.
     fn update_ahead(
         &mut self,
         alpha: T,
@@ -303,9 +303,9 @@ pub trait Updates<T: Scalar>: Send {
     /// Computes as [`update_ahead`](Self::update_ahead), without knowing the next update.
     ///
     /// # Errors
-    /// [`DeviceError::Order`] outside a job; [`DeviceError::Element`] in a job of another type; [`DeviceError::Shape`] if the
-    /// shapes do not match or C is not the one of `begin`; [`DeviceError::InnerDimension`] if `k > k_max`; errors of the
-    /// device.
+    /// Returns [`DeviceError::Order`] outside a job; [`DeviceError::Element`] in a job of another type;
+    /// [`DeviceError::Shape`] if the shapes do not match or C is not the one of `begin`;
+    /// [`DeviceError::InnerDimension`] if `k > k_max`; errors of the device.
     fn update(
         &mut self,
         alpha: T,
@@ -320,8 +320,8 @@ pub trait Updates<T: Scalar>: Send {
     /// panels that are still gathered because less came than `begin` announced.
     ///
     /// # Errors
-    /// [`DeviceError::Order`] outside a job; [`DeviceError::Element`] in a job of another type; [`DeviceError::Shape`] if C
-    /// is not the one of `begin`; errors of the device.
+    /// Returns [`DeviceError::Order`] outside a job; [`DeviceError::Element`] in a job of another type;
+    /// [`DeviceError::Shape`] if C is not the one of `begin`; errors of the device.
     fn finish(&mut self, c: ViewMut<'_, T>) -> Result<UpdateTime, DeviceError>;
 }
 
@@ -342,8 +342,8 @@ impl JobCheck {
     /// Checks the operands of an update.
     ///
     /// # Errors
-    /// [`DeviceError::Order`], [`DeviceError::Element`], [`DeviceError::Shape`] and [`DeviceError::InnerDimension`] where
-    /// [`Updates::update_ahead`] has them. The job is closed.
+    /// Returns [`DeviceError::Order`], [`DeviceError::Element`], [`DeviceError::Shape`] and
+    /// [`DeviceError::InnerDimension`] where [`Updates::update_ahead`] has them. The job is closed.
     pub fn update<T: Scalar>(
         &mut self,
         a: &View<'_, T>,
@@ -360,7 +360,8 @@ impl JobCheck {
     /// Closes the job.
     ///
     /// # Errors
-    /// [`DeviceError::Order`], [`DeviceError::Element`] and [`DeviceError::Shape`] where [`Updates::finish`] has them.
+    /// Returns [`DeviceError::Order`], [`DeviceError::Element`] and [`DeviceError::Shape`] where [`Updates::finish`]
+    /// has them.
     pub fn finish<T: Scalar>(&mut self, c: &ViewMut<'_, T>) -> Result<(), DeviceError> {
         self.open.take().ok_or(DeviceError::Order { call: "finish" })?.check_c(c)
     }

@@ -62,7 +62,7 @@ impl CpuWorker {
     /// every core of the process, but not on those that [`Topology::with_allowed_pus`] has taken away.
     ///
     /// # Errors
-    /// [`DeviceError::Config`] if there is no core; [`DeviceError::Threads`] if a thread cannot be started;
+    /// Returns [`DeviceError::Config`] if there is no core; [`DeviceError::Threads`] if a thread cannot be started;
     /// [`DeviceError::BlasMemory`] if the library lacks memory for that many threads; [`DeviceError::Binding`] and
     /// [`DeviceError::BindingTogether`] if one cannot be bound, as with a topology that is not this machine's.
     pub fn new(

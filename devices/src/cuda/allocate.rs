@@ -25,7 +25,7 @@ impl OpenGpu {
     /// Takes memory for a job. If memory is refused, smaller tiles are tried.
     ///
     /// # Errors
-    /// [`DeviceError::CudaMemory`] if the smallest tiles exceed the limits; [`DeviceError::Cuda`] with the last
+    /// Returns [`DeviceError::CudaMemory`] if the smallest tiles exceed the limits; [`DeviceError::Cuda`] with the last
     /// allocation that was refused, or with another call that failed.
     pub fn allocate(&mut self, job: &JobShape) -> Result<JobMemory, DeviceError> {
         let mut limits = self.limits_of(job.element);

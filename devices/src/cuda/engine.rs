@@ -74,8 +74,8 @@ impl Engine {
     /// Takes the memory of a job, so that its [`begin`](Self::begin) finds it; a job under way is abandoned.
     ///
     /// # Errors
-    /// [`DeviceError::CudaMemory`] if the smallest tiles exceed the limits; [`DeviceError::Cuda`] if a call fails, with the
-    /// allocation that was refused if that is the reason.
+    /// Returns [`DeviceError::CudaMemory`] if the smallest tiles exceed the limits; [`DeviceError::Cuda`] if a call
+    /// fails, with the allocation that was refused if that is the reason.
     pub fn reserve(&mut self, job: &JobShape) -> Result<(), DeviceError> {
         let gpu = self.abandon()?;
         if let Some(shape) = count_depth(job) {
@@ -88,8 +88,8 @@ impl Engine {
     /// smallest.
     ///
     /// # Errors
-    /// [`DeviceError::CudaMemory`] if the smallest tiles exceed the limits; [`DeviceError::Cuda`] if a call fails, with
-    /// the allocation that was refused if that is the reason.
+    /// Returns [`DeviceError::CudaMemory`] if the smallest tiles exceed the limits; [`DeviceError::Cuda`] if a call
+    /// fails, with the allocation that was refused if that is the reason.
     pub fn begin<T: Scalar>(&mut self, c: View<'_, T>, depth: Depth) -> Result<(), DeviceError> {
         // A job may have been abandoned, or ended by a panic.
         self.abandon()?;
@@ -109,7 +109,7 @@ impl Engine {
     /// must not be written until that update has returned. If another update follows, they are forgotten.
     ///
     /// # Errors
-    /// [`DeviceError::Cuda`]; the job is over then.
+    /// Returns [`DeviceError::Cuda`]; the job is over then.
     ///
     /// # Panics
     /// If the shapes do not match, or the update is not of the job: its type, C or `k_max`.
@@ -149,7 +149,7 @@ impl Engine {
     /// Ends the job: when it returns, `c` holds the result.
     ///
     /// # Errors
-    /// [`DeviceError::Cuda`]; the job is over in any case.
+    /// Returns [`DeviceError::Cuda`]; the job is over in any case.
     ///
     /// # Panics
     /// If C is of another type than the job.

@@ -70,7 +70,7 @@ impl TryFrom<&CudaInfo> for DriverGpu {
     /// Returns the properties that join a GPU with the host's view of its buses.
     ///
     /// # Errors
-    /// [`DeviceError::BusId`] if the driver's text is not an address.
+    /// Returns [`DeviceError::BusId`] if the driver's text is not an address.
     fn try_from(gpu: &CudaInfo) -> Result<Self, DeviceError> {
         Ok(Self {
             ordinal: u32::try_from(gpu.ordinal).unwrap_or(u32::MAX),
@@ -84,8 +84,8 @@ impl TryFrom<&CudaInfo> for DriverGpu {
 /// Returns the GPUs that this process may use; none if there is no driver, or the driver sees none.
 ///
 /// # Errors
-/// [`DeviceError::Cuda`] and [`DeviceError::CudaLibrary`] if there is a driver that fails or is too old. A GPU that
-/// does not answer is left out if another one does; [`survey`] reports it.
+/// Returns [`DeviceError::Cuda`] and [`DeviceError::CudaLibrary`] if there is a driver that fails or is too old. A GPU
+/// that does not answer is left out if another one does; [`survey`] reports it.
 pub fn devices() -> Result<Vec<CudaInfo>, DeviceError> {
     ask_driver().map(|(found, _)| found)
 }

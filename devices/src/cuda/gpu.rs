@@ -45,7 +45,7 @@ impl OpenGpu {
     /// Opens the GPU `info`, called `name` in errors.
     ///
     /// # Errors
-    /// [`DeviceError::CudaLibrary`] without cuBLAS; [`DeviceError::Cuda`] if a call fails.
+    /// Returns [`DeviceError::CudaLibrary`] without cuBLAS; [`DeviceError::Cuda`] if a call fails.
     pub fn open(name: &str, info: &CudaInfo, config: &CudaConfig) -> Result<Self, DeviceError> {
         find::find_blas()?;
         Self::create(name, info, config).map_err(|error| error.on(name))

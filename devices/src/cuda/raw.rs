@@ -63,7 +63,7 @@ macro_rules! functions {
             /// Calls the library's function of this name.
             ///
             /// # Errors
-            /// The code that it returns, except success.
+            /// Returns the code that it returns, except success.
             ///
             /// # Safety
             /// The conditions of its manual.

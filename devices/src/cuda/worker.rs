@@ -52,7 +52,7 @@ impl CudaWorker {
     /// keep off the cores that [`Topology::with_allowed_pus`] has taken away.
     ///
     /// # Errors
-    /// [`DeviceError::CudaLibrary`] without cuBLAS; [`DeviceError::Cuda`] if the GPU cannot be used;
+    /// Returns [`DeviceError::CudaLibrary`] without cuBLAS; [`DeviceError::Cuda`] if the GPU cannot be used;
     /// [`DeviceError::Config`] if a thread cannot be started or the configuration is invalid; [`DeviceError::Binding`]
     /// and [`DeviceError::BindingTogether`] if a thread cannot be bound.
     pub fn new(
@@ -99,7 +99,7 @@ impl CudaWorker {
     /// to compute.
     ///
     /// # Errors
-    /// [`DeviceError::Cuda`] if a call fails.
+    /// Returns [`DeviceError::Cuda`] if a call fails.
     pub fn time_products<T: Scalar>(
         &mut self,
         m: usize,

@@ -22,7 +22,7 @@ pub fn describe_kind(kind: FileType) -> Option<&'static str> {
 /// Refuses anything but a file, before it is loaded as a library. What is not there is left to the loader.
 ///
 /// # Errors
-/// The kind of anything but a file.
+/// Returns the kind of anything but a file.
 pub(crate) fn check_kind(path: &Path) -> Result<(), String> {
     let kind = fs::metadata(path).ok().map(|found| found.file_type());
     match kind.and_then(describe_kind) {

@@ -21,7 +21,7 @@ impl HomeProcess {
     /// Checks that `what` is used where it was made.
     ///
     /// # Errors
-    /// [`ForkedChild`] in every other process.
+    /// Returns [`ForkedChild`] in every other process.
     pub fn check(self, what: &'static str) -> Result<(), ForkedChild> {
         if self.is_current() {
             return Ok(());

@@ -21,7 +21,7 @@ const WORTHWHILE_BYTES: usize = 8 << 20;
 /// would not predict those of the multiplication.
 ///
 /// # Errors
-/// If there is no such memory.
+/// Fails if there is no such memory.
 pub fn try_reserve_matrix<T: Scalar>(
     values: &mut Vec<T>,
     additional: usize,

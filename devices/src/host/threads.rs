@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 /// Starts the `count >= 1` threads of the device called `name`.
 ///
 /// # Errors
-/// [`DeviceError::Threads`] if the system does not start them.
+/// Returns [`DeviceError::Threads`] if the system does not start them.
 pub fn start_threads(name: &str, count: usize) -> Result<ThreadPool, DeviceError> {
     let thread_name = name.to_owned();
     ThreadPoolBuilder::new()
@@ -28,7 +28,7 @@ pub fn start_threads(name: &str, count: usize) -> Result<ThreadPool, DeviceError
 /// [taken away](Topology::with_allowed_pus) from it. Otherwise they run where the process may run.
 ///
 /// # Errors
-/// [`DeviceError::BindingTogether`] if the system refuses.
+/// Returns [`DeviceError::BindingTogether`] if the system refuses.
 pub fn confine_threads(pool: &ThreadPool, topology: &Topology) -> Result<(), DeviceError> {
     let Some(units) = topology.units_left() else {
         return Ok(());
@@ -39,7 +39,7 @@ pub fn confine_threads(pool: &ThreadPool, topology: &Topology) -> Result<(), Dev
 /// Binds each thread of the pool to its own core; there are as many cores as threads.
 ///
 /// # Errors
-/// [`DeviceError::Binding`] if the system refuses.
+/// Returns [`DeviceError::Binding`] if the system refuses.
 pub fn bind_threads(
     pool: &ThreadPool,
     topology: &Topology,

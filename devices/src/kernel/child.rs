@@ -50,7 +50,7 @@ impl ChildRun {
     /// the process is killed a second later.
     ///
     /// # Errors
-    /// [`DeviceError::KernelLibrary`] if the process cannot be started, or cannot open the kernel.
+    /// Returns [`DeviceError::KernelLibrary`] if the process cannot be started, or cannot open the kernel.
     pub fn start(
         name: &str,
         command: Box<dyn Fn() -> Command>,

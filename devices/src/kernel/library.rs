@@ -34,8 +34,8 @@ impl LibraryKernel {
     /// Opens a kernel's library.
     ///
     /// # Errors
-    /// [`DeviceError::KernelLibrary`] if it cannot be opened, does not export the kernel, was made for another version of
-    /// the interface, or lacks a function.
+    /// Returns [`DeviceError::KernelLibrary`] if it cannot be opened, does not export the kernel, was made for another
+    /// version of the interface, or lacks a function.
     pub fn open(place: KernelPlace<'_>) -> Result<Self, DeviceError> {
         load_kernel(place)
             .map_err(|reason| DeviceError::KernelLibrary { library: show_path(place.file), reason })

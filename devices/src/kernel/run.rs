@@ -59,25 +59,25 @@ pub trait KernelRun {
     /// Returns the useful work of `d` units, as [`Kernel::complexity`].
     ///
     /// # Errors
-    /// If the kernel's process has failed.
+    /// Fails if the kernel's process has failed.
     fn complexity(&mut self, d: u64) -> Result<f64, DeviceError>;
 
     /// Prepares `d` units.
     ///
     /// # Errors
-    /// The errors of the kernel.
+    /// Returns the errors of the kernel.
     fn initialize(&mut self, d: u64) -> Result<(), DeviceError>;
 
     /// Runs the kernel once.
     ///
     /// # Errors
-    /// The errors of the kernel; not an interruption.
+    /// Returns the errors of the kernel; not an interruption.
     fn execute(&mut self) -> Result<RunEnd, DeviceError>;
 
     /// Gives the data of the units back.
     ///
     /// # Errors
-    /// The errors of the kernel.
+    /// Returns the errors of the kernel.
     fn finalize(&mut self) -> Result<(), DeviceError>;
 }
 
@@ -96,7 +96,7 @@ impl OwnRun {
     /// Makes runs of a kernel that are interrupted after `limit_s` seconds, without a CPU quota.
     ///
     /// # Errors
-    /// [`DeviceError::Threads`] if the thread that interrupts them cannot be started.
+    /// Returns [`DeviceError::Threads`] if the thread that interrupts them cannot be started.
     pub fn new(name: &str, kernel: Box<dyn Kernel>, limit_s: f64) -> Result<Self, DeviceError> {
         Ok(Self {
             name: name.to_owned(),

@@ -44,7 +44,7 @@ impl KernelAnswer {
 /// be opened.
 ///
 /// # Errors
-/// The errors of the connection.
+/// Returns the errors of the connection.
 pub fn serve_kernel(
     opened: Result<Box<dyn KernelRun>, DeviceError>,
     requests: &mut dyn BufRead,

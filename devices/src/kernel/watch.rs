@@ -33,7 +33,7 @@ impl RunWatch {
     /// Starts to watch runs that may take `limit_s` seconds, infinite without a limit.
     ///
     /// # Errors
-    /// [`DeviceError::Threads`] if the thread cannot be started.
+    /// Returns [`DeviceError::Threads`] if the thread cannot be started.
     pub fn new(limit_s: f64) -> Result<Self, DeviceError> {
         let (watched, start) = (Arc::new(Watched::default()), Instant::now());
         // A limit beyond the largest duration is none.

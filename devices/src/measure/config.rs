@@ -60,7 +60,7 @@ impl MeasureConfig {
     /// Checks every field.
     ///
     /// # Errors
-    /// [`DeviceError::Measure`] with the first field that is out of range.
+    /// Returns [`DeviceError::Measure`] with the first field that is out of range.
     pub fn validate(&self) -> Result<(), DeviceError> {
         let confidence = self.confidence;
         let inside = confidence > 0.0 && confidence < 1.0;

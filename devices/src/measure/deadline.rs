@@ -43,7 +43,7 @@ pub(super) struct Reach {
 ///   raise doubts.
 ///
 /// # Errors
-/// The errors of `update`.
+/// Returns the errors of `update`.
 pub(super) fn find_reaches(
     slices: &[usize],
     mut widths: Vec<usize>,

@@ -25,7 +25,7 @@ pub fn limit_run_s(config: &MeasureConfig) -> f64 {
 /// down, so they repeat in step. With 0 units there is nothing to measure.
 ///
 /// # Errors
-/// [`DeviceError::Measure`] for a configuration out of range; [`DeviceError::Kernel`];
+/// Returns [`DeviceError::Measure`] for a configuration out of range; [`DeviceError::Kernel`];
 /// [`DeviceError::KernelMemory`] if the units do not fit.
 ///
 /// # References

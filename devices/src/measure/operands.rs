@@ -85,7 +85,7 @@ impl<T: Scalar> UpdateOperands<T> {
     /// start together, since writing matrices disturbs the others' measurements.
     ///
     /// # Errors
-    /// [`DeviceError::Memory`] if they do not fit into the free memory; [`DeviceError::Slices`].
+    /// Returns [`DeviceError::Memory`] if they do not fit into the free memory; [`DeviceError::Slices`].
     pub fn prepare(
         &mut self,
         team: &mut DeviceTeam,

@@ -53,7 +53,7 @@ pub fn repeat_alone(needed: bool) -> bool {
 ///   algorithm 1). Here after every sixteenth more from 64 on, because a check reads all times.
 ///
 /// # Errors
-/// [`DeviceError::Measure`] for a configuration out of range; the errors of `run`, at once.
+/// Returns [`DeviceError::Measure`] for a configuration out of range; the errors of `run`, at once.
 ///
 /// # References
 /// Khaleghzadeh et al., supplement of the HPOPTA paper, section 1, algorithm 1.

@@ -48,9 +48,9 @@ use isochron_hierarchy::times::{Measurement, Sample};
 ///   the run's updates, because a run copies C only once too. `isochron measure mxm` knows no run and leaves it out.
 ///
 /// # Errors
-/// [`DeviceError::Memory`] if the operands and the devices' own needs do not fit into the free memory, before any of it
-/// is taken; [`DeviceError::Measure`] for a configuration out of range; [`DeviceError::Slices`]; the errors of the
-/// devices.
+/// Returns [`DeviceError::Memory`] if the operands and the devices' own needs do not fit into the free memory, before
+/// any of it is taken; [`DeviceError::Measure`] for a configuration out of range; [`DeviceError::Slices`]; the errors
+/// of the devices.
 ///
 /// # References
 /// Clarke's thesis, section 3.1.4 (the computational kernel, and measuring cores that share memory together);

@@ -69,8 +69,8 @@ pub fn offer_gpus(
 /// all ranks of the host with their offers. Unusual findings are added to `notices`.
 ///
 /// # Errors
-/// On the rank with the wish: [`DeviceError::Parameter`] for a GPU that is not there or belongs to another device; the driver's
-/// error if a file names one and the driver fails. The other ranks get no GPU then.
+/// On the rank with the wish, returns [`DeviceError::Parameter`] for a GPU that is not there or belongs to another
+/// device; the driver's error if a file names one and the driver fails. The other ranks get no GPU then.
 pub fn assign_gpus(
     found: &[CudaInfo],
     mut ranks: Vec<(usize, GpuOffers)>,

@@ -93,7 +93,7 @@ impl Node {
     /// the times are those of a long run.
     ///
     /// # Errors
-    /// [`DeviceError::Measure`] for a configuration or a size out of range; those of [`measure_team`].
+    /// Returns [`DeviceError::Measure`] for a configuration or a size out of range; the errors of [`measure_team`].
     pub fn measure<T: Scalar>(
         &mut self,
         rows: usize,

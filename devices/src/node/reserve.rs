@@ -6,7 +6,7 @@ use crate::host::topology::Topology;
 /// Takes the `reserved` cores away from this process.
 ///
 /// # Errors
-/// [`DeviceError::Parameter`] for a core that this process may not use, and if none would be left.
+/// Returns [`DeviceError::Parameter`] for a core that this process may not use, and if none would be left.
 pub fn reserve_cores(topology: Topology, reserved: &[u32]) -> Result<Topology, DeviceError> {
     if reserved.is_empty() {
         return Ok(topology);

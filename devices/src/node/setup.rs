@@ -77,7 +77,7 @@ impl FoundHost {
     /// Reads the host's hardware, without the reserved cores.
     ///
     /// # Errors
-    /// [`DeviceError::Parameter`] for reserved cores that are not there; the errors of hwloc.
+    /// Returns [`DeviceError::Parameter`] for reserved cores that are not there; the errors of hwloc.
     pub fn look(spec: NodeSpec, reserved: &[u32]) -> Result<Self, DeviceError> {
         let topology = Arc::new(reserve_cores(Topology::discover()?, reserved)?);
         Ok(Self { facts: HostFacts::new(&topology, reserved), spec, topology })
@@ -97,7 +97,7 @@ impl FoundHost {
     /// processes that its launcher has started on the host.
     ///
     /// # Errors
-    /// [`DeviceError::Parameter`] if another rank of the host reserves other cores.
+    /// Returns [`DeviceError::Parameter`] if another rank of the host reserves other cores.
     pub fn share(
         self,
         host: &[Told<HostFacts>],
@@ -147,8 +147,8 @@ impl SharedHost {
     /// Takes this rank's GPUs, as [`assign_gpus`] assigns them.
     ///
     /// # Errors
-    /// On the rank with the wish: [`DeviceError::Parameter`] for a GPU that is not there or belongs to another device, and the
-    /// driver's error if a file names one and the driver fails. The other ranks get no GPU then.
+    /// On the rank with the wish, returns [`DeviceError::Parameter`] for a GPU that is not there or belongs to another
+    /// device, and the driver's error if a file names one and the driver fails. The other ranks get no GPU then.
     pub fn take_gpus(
         &mut self,
         host: Vec<Told<GpuOffers>>,
@@ -183,7 +183,8 @@ impl SharedHost {
     /// file's own rule.
     ///
     /// # Errors
-    /// Errors of hardware that cannot be found or bound; [`DeviceError::Parameter`] if a device names cores that are not there.
+    /// Returns errors of hardware that cannot be found or bound; [`DeviceError::Parameter`] if a device names cores
+    /// that are not there.
     pub fn open(
         mut self,
         grouping: Option<Grouping>,

@@ -136,7 +136,7 @@ impl NodeSpec {
     /// Loads the models that its devices' paces follow: `read` returns that of a name.
     ///
     /// # Errors
-    /// The reason, which names the device.
+    /// Returns the reason, which names the device.
     pub fn load_points(
         &mut self,
         read: &mut dyn FnMut(&str) -> Result<SavedModel, String>,
@@ -150,7 +150,7 @@ impl NodeSpec {
     /// Checks that a rank on this host may have the node.
     ///
     /// # Errors
-    /// The reason.
+    /// Returns the reason.
     pub fn check_host(&self, rank: usize, host: &str) -> Result<(), String> {
         if self.host.is_empty() || self.host == host {
             return Ok(());
@@ -178,8 +178,8 @@ impl NodeSpec {
     /// no pace.
     ///
     /// # Errors
-    /// [`DeviceError::Parameter`] for a node with a GPU, or with several devices of which one follows points; [`DeviceError::Model`]
-    /// for points that make no model.
+    /// Returns [`DeviceError::Parameter`] for a node with a GPU, or with several devices of which one follows points;
+    /// [`DeviceError::Model`] for points that make no model.
     pub fn pace_of_core(&self) -> Result<Option<Pace>, DeviceError> {
         if let [device] = &self.devices[..]
             && device.kind == DeviceKind::Cpu
@@ -203,7 +203,7 @@ impl NodeSpec {
     /// Checks the values of the node of this rank.
     ///
     /// # Errors
-    /// The reason, which names the node and the device.
+    /// Returns the reason, which names the node and the device.
     pub fn check(&self, rank: usize) -> Result<(), String> {
         for name in [&self.name, &self.host] {
             check_name(name).map_err(|reason| format!("node {rank}: {reason}"))?;
@@ -304,7 +304,7 @@ impl DeviceSpec {
     /// Returns the slowdown of the device, 1 without one.
     ///
     /// # Errors
-    /// The reason why it is no slower core.
+    /// Returns the reason why it is no slower core.
     fn slowdown_of_core(&self) -> Result<f64, String> {
         match (self.kind, &self.points) {
             (DeviceKind::Cuda, _) => Err("it has a GPU, and the work runs on a core".to_owned()),
@@ -316,7 +316,7 @@ impl DeviceSpec {
     /// Returns the emulated pace of the device; `None` if it is not slowed down.
     ///
     /// # Errors
-    /// [`DeviceError::Model`] when the saved points make no model.
+    /// Returns [`DeviceError::Model`] when the saved points make no model.
     pub fn pace(&self) -> Result<Option<Pace>, DeviceError> {
         if let Some(SavedModel { block, points, .. }) = &self.loaded {
             let model = PiecewiseFpm::from_points(points.clone())?;
@@ -390,7 +390,7 @@ impl DeviceSpec {
 /// Refuses a name that would break the lines of reports and logs.
 ///
 /// # Errors
-/// The reason.
+/// Returns the reason.
 pub fn check_name(name: &str) -> Result<(), String> {
     if name.contains(char::is_control) {
         Err(format!("name = \"{}\": control characters are not allowed", show_name(name)))

@@ -93,8 +93,8 @@ fn bus_addresses<'a>(gpus: impl Iterator<Item = &'a RankGpu>) -> Result<Vec<BusI
 /// its cores. GPUs that were found and cannot be used are added to `notices`.
 ///
 /// # Errors
-/// Errors of hardware that cannot be found or bound; [`DeviceError::Parameter`] when a device names cores that are
-/// not there.
+/// Returns errors of hardware that cannot be found or bound; [`DeviceError::Parameter`] when a device names cores that
+/// are not there.
 pub fn make_team(
     node: &NodeSpec,
     place: HostPlace,

@@ -5,7 +5,7 @@ use isochron_hierarchy::model::{PiecewiseFpm, SpeedModel};
 /// Checks that a model can give times for a block size.
 ///
 /// # Errors
-/// The reason why not.
+/// Returns the reason why not.
 pub(crate) fn check_model(model: &PiecewiseFpm, block: u64) -> Result<(), String> {
     if block == 0 {
         return Err("the block size must be at least 1".to_owned());

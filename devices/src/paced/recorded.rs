@@ -23,7 +23,7 @@ impl RecordedWorker {
     /// Makes a device called `name` with the times of `model`, for a block size `b = block`.
     ///
     /// # Errors
-    /// [`DeviceError::Config`] for a block size of 0 or a model without points.
+    /// Returns [`DeviceError::Config`] for a block size of 0 or a model without points.
     pub fn new(
         name: &str,
         kind: DeviceKind,

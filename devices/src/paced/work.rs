@@ -30,7 +30,7 @@ impl PacedWork {
     /// Makes work of this pace, or of the machine's own speed without one.
     ///
     /// # Errors
-    /// [`DeviceError::Config`] for a slowdown below 1, or a model without points.
+    /// Returns [`DeviceError::Config`] for a slowdown below 1, or a model without points.
     pub fn new(pace: Option<Pace>) -> Result<Self, DeviceError> {
         if let Some(pace) = &pace {
             pace.check_values("this thread")?;

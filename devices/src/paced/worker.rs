@@ -99,7 +99,7 @@ impl PacedWorker {
     /// Slows `inner` down.
     ///
     /// # Errors
-    /// [`DeviceError::Config`] for a slowdown under 1, a block size of 0 or a model without points.
+    /// Returns [`DeviceError::Config`] for a slowdown under 1, a block size of 0 or a model without points.
     pub fn new(inner: Box<dyn Worker>, pace: Pace) -> Result<Self, DeviceError> {
         let mut info = inner.info().clone();
         pace.check_values(&info.name)?;

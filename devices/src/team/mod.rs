@@ -40,7 +40,7 @@ impl DeviceTeam {
     /// Makes a team of these devices; there may be none.
     ///
     /// # Errors
-    /// [`DeviceError::Config`] if the driver threads cannot be started.
+    /// Returns [`DeviceError::Config`] if the driver threads cannot be started.
     pub fn new(workers: Vec<Box<dyn Worker>>) -> Result<Self, DeviceError> {
         Ok(Self {
             drivers: Drivers::new(workers.len())?,
@@ -99,7 +99,7 @@ impl DeviceTeam {
     /// Returns the resources that each device needs for its slice of `job`, as [`Worker::job_needs`].
     ///
     /// # Errors
-    /// [`DeviceError::Slices`] and [`DeviceError::Width`] if `slices` do not fit the team or the job.
+    /// Returns [`DeviceError::Slices`] and [`DeviceError::Width`] if `slices` do not fit the team or the job.
     pub fn job_needs(
         &self,
         job: &JobShape,
@@ -117,7 +117,7 @@ impl DeviceTeam {
     /// Returns the bytes of host memory that `job` needs beyond the matrices, over all devices.
     ///
     /// # Errors
-    /// [`DeviceError::Slices`] and [`DeviceError::Width`] if `slices` do not fit the team or the job.
+    /// Returns [`DeviceError::Slices`] and [`DeviceError::Width`] if `slices` do not fit the team or the job.
     pub fn memory_needed(&self, job: &JobShape, slices: &[usize]) -> Result<u64, DeviceError> {
         let needs = self.job_needs(job, slices)?;
         Ok(needs.iter().map(|needs| needs.host_bytes).sum())
@@ -152,8 +152,8 @@ impl DeviceTeam {
     /// Scales `C = beta·C` on all devices at the same time, as [`Updates::scale`].
     ///
     /// # Errors
-    /// [`DeviceError::Slices`] and [`DeviceError::Width`] if `slices` do not fit the team or `c`; [`DeviceError::Device`] with
-    /// the first device that failed; [`DeviceError::Forked`] in a forked child.
+    /// Returns [`DeviceError::Slices`] and [`DeviceError::Width`] if `slices` do not fit the team or `c`;
+    /// [`DeviceError::Device`] with the first device that failed; [`DeviceError::Forked`] in a forked child.
     pub fn scale<T: Scalar>(
         &mut self,
         beta: T,
@@ -171,7 +171,7 @@ impl DeviceTeam {
     /// the most. The others' numbers are powers of two, so this is a multiple of each, or all updates of the job.
     ///
     /// # Errors
-    /// [`DeviceError::Slices`] and [`DeviceError::Width`] if `slices` do not fit the team or the job.
+    /// Returns [`DeviceError::Slices`] and [`DeviceError::Width`] if `slices` do not fit the team or the job.
     pub fn updates_per_visit(
         &self,
         job: &JobShape,
@@ -189,8 +189,8 @@ impl DeviceTeam {
     /// Takes the memory that a job will need on every device, as [`Worker::reserve`].
     ///
     /// # Errors
-    /// [`DeviceError::Slices`] and [`DeviceError::Width`] if `slices` do not fit the team or `c`; [`DeviceError::Device`] with
-    /// the first device that failed; [`DeviceError::Forked`] in a forked child.
+    /// Returns [`DeviceError::Slices`] and [`DeviceError::Width`] if `slices` do not fit the team or `c`;
+    /// [`DeviceError::Device`] with the first device that failed; [`DeviceError::Forked`] in a forked child.
     pub fn reserve(&mut self, job: &JobShape, slices: &[usize]) -> Result<(), DeviceError> {
         self.check_slices(slices, job.cols)?;
         // Pinned memory is made about as fast as C is copied.
@@ -205,7 +205,7 @@ impl DeviceTeam {
     /// Starts a job on every device, as [`Updates::begin`]. Returns the time of each device.
     ///
     /// # Errors
-    /// [`DeviceError::Slices`] and [`DeviceError::Width`] when `slices` do not fit the team or `c`;
+    /// Returns [`DeviceError::Slices`] and [`DeviceError::Width`] when `slices` do not fit the team or `c`;
     /// [`DeviceError::Device`] with the first device that failed; [`DeviceError::Forked`] in a forked child.
     pub fn begin<T: Scalar>(
         &mut self,
@@ -227,9 +227,9 @@ impl DeviceTeam {
     /// thread, after one such call.
     ///
     /// # Errors
-    /// [`DeviceError::Slices`] and [`DeviceError::Width`] if `slices` do not fit the team or `c`; [`DeviceError::Device`] with
-    /// the first device that failed; [`DeviceError::Forked`] in a forked child. A panic in a device is an error too; the others
-    /// finish their update first.
+    /// Returns [`DeviceError::Slices`] and [`DeviceError::Width`] if `slices` do not fit the team or `c`;
+    /// [`DeviceError::Device`] with the first device that failed; [`DeviceError::Forked`] in a forked child. A panic in
+    /// a device is an error too; the others finish their update first.
     pub fn update<T: Scalar>(
         &mut self,
         alpha: T,
@@ -263,8 +263,8 @@ impl DeviceTeam {
     /// Ends the job on every device, as [`Updates::finish`], and returns the time of each. Then `c` holds the result.
     ///
     /// # Errors
-    /// [`DeviceError::Slices`] and [`DeviceError::Width`] if `slices` do not fit the team or `c`; [`DeviceError::Device`] with
-    /// the first device that failed; [`DeviceError::Forked`] in a forked child.
+    /// Returns [`DeviceError::Slices`] and [`DeviceError::Width`] if `slices` do not fit the team or `c`;
+    /// [`DeviceError::Device`] with the first device that failed; [`DeviceError::Forked`] in a forked child.
     pub fn finish<T: Scalar>(
         &mut self,
         c: ViewMut<'_, T>,
@@ -277,8 +277,8 @@ impl DeviceTeam {
     /// their job and begin it again on their new ones; the others go on. Returns the time of each device.
     ///
     /// # Errors
-    /// [`DeviceError::Slices`] and [`DeviceError::Width`] if `slices` do not fit the team or `c`; [`DeviceError::Device`] with
-    /// the first device that failed; [`DeviceError::Forked`] in a forked child.
+    /// Returns [`DeviceError::Slices`] and [`DeviceError::Width`] if `slices` do not fit the team or `c`;
+    /// [`DeviceError::Device`] with the first device that failed; [`DeviceError::Forked`] in a forked child.
     pub fn redivide<T: Scalar>(
         &mut self,
         mut c: ViewMut<'_, T>,
@@ -326,7 +326,7 @@ impl DeviceTeam {
     /// Runs `call` on every device that has a task, as [`Drivers::drive`].
     ///
     /// # Errors
-    /// [`DeviceError::Forked`] in a forked child; [`DeviceError::Device`] with the first device that failed.
+    /// Returns [`DeviceError::Forked`] in a forked child; [`DeviceError::Device`] with the first device that failed.
     fn drive<W: Send, R: Default + Send>(
         &self,
         tasks: Vec<Option<W>>,

@@ -182,7 +182,7 @@ impl Dpa {
     /// Adds a point that was measured outside this balancing to the model of a part.
     ///
     /// # Errors
-    /// [`BalanceError::InvalidTime`] for a point without a finite positive speed.
+    /// Returns [`BalanceError::InvalidTime`] for a point without a finite positive speed.
     ///
     /// # Panics
     /// If there is no such part.
@@ -206,7 +206,7 @@ impl Dpa {
     /// Starts with the division that the seeded points suggest. Without points nothing changes.
     ///
     /// # Errors
-    /// [`BalanceError::Partition`] if the models do not admit a division.
+    /// Returns [`BalanceError::Partition`] if the models do not admit a division.
     pub fn start_from_points(&mut self) -> Result<(), BalanceError> {
         if self.speeds.iter().any(Option::is_some) {
             self.wanted = self.compute_next()?.units;
@@ -228,9 +228,9 @@ impl Dpa {
     /// part without units is ignored.
     ///
     /// # Errors
-    /// [`BalanceError::NotMeasuring`], [`BalanceError::WrongLength`], [`BalanceError::WrongTotal`] or
-    /// [`BalanceError::InvalidTime`]; then nothing has changed, and the request stands.
-    /// [`BalanceError::Partition`] if the models do not admit a division.
+    /// Returns [`BalanceError::NotMeasuring`], [`BalanceError::WrongLength`], [`BalanceError::WrongTotal`] or
+    /// [`BalanceError::InvalidTime`]; then nothing has changed, and the request stands. [`BalanceError::Partition`] if
+    /// the models do not admit a division.
     pub fn observe(&mut self, samples: &[Sample]) -> Result<(), BalanceError> {
         if self.result.is_some() {
             return Err(BalanceError::NotMeasuring);

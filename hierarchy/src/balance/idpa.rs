@@ -220,9 +220,9 @@ impl Idpa {
     /// measured.
     ///
     /// # Errors
-    /// [`BalanceError::NotMeasuring`], [`BalanceError::WrongLength`], [`BalanceError::WrongTotal`] or
-    /// [`BalanceError::InvalidTime`], after which the request stands; [`BalanceError::Partition`] if the models do not admit a
-    /// division.
+    /// Returns [`BalanceError::NotMeasuring`], [`BalanceError::WrongLength`], [`BalanceError::WrongTotal`] or
+    /// [`BalanceError::InvalidTime`], after which the request stands; [`BalanceError::Partition`] if the models do not
+    /// admit a division.
     pub fn observe(&mut self, times: &[Sample]) -> Result<(), BalanceError> {
         if let Some(few) = self.first_points {
             self.dpa.seed_all(few, times)?;

@@ -203,9 +203,9 @@ impl Inpa {
     /// measured.
     ///
     /// # Errors
-    /// [`BalanceError::NotMeasuring`], [`BalanceError::WrongLength`], [`BalanceError::WrongTotal`] or
-    /// [`BalanceError::InvalidTime`], after which the request stands; [`BalanceError::Partition`] if the models do not admit a
-    /// division.
+    /// Returns [`BalanceError::NotMeasuring`], [`BalanceError::WrongLength`], [`BalanceError::WrongTotal`] or
+    /// [`BalanceError::InvalidTime`], after which the request stands; [`BalanceError::Partition`] if the models do not
+    /// admit a division.
     pub fn observe(&mut self, times: &[Sample]) -> Result<(), BalanceError> {
         match &self.phase {
             Phase::Done(_) => return Err(BalanceError::NotMeasuring),

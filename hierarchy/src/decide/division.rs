@@ -27,7 +27,7 @@ pub enum Division {
 /// blocks allow.
 ///
 /// # Errors
-/// [`LayoutError`] if there are no nodes, or if C has more blocks than can be counted.
+/// Returns [`LayoutError`] if there are no nodes, or if C has more blocks than can be counted.
 pub fn hold_evenly((rows, cols): (u64, u64), nodes: usize) -> Result<Layout, LayoutError> {
     let nodes = nodes as u64;
     let widths = (0..nodes).map(|node| cols / nodes + u64::from(node < cols % nodes));

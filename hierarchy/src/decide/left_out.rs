@@ -13,7 +13,7 @@ impl Planner {
     /// helps.
     ///
     /// # Errors
-    /// [`LayoutError`] if C has more blocks than can be counted.
+    /// Returns [`LayoutError`] if C has more blocks than can be counted.
     ///
     /// # Panics
     /// If no node has a speed.

@@ -26,7 +26,7 @@ impl Modelled {
     /// Makes the models of every node's devices, by these points of an update of a number of elements of C.
     ///
     /// # Errors
-    /// [`ModelError`] if the points of a device make no model.
+    /// Returns [`ModelError`] if the points of a device make no model.
     pub fn new(
         problem: Problem,
         config: BalanceConfig,
@@ -42,8 +42,8 @@ impl Modelled {
     /// Predicts the time of every node for an update of a part of C, with its devices balanced.
     ///
     /// # Errors
-    /// [`BalanceError::InvalidTime`] if a model gives no finite positive time; [`BalanceError::Partition`] if the models do not
-    /// admit a division.
+    /// Returns [`BalanceError::InvalidTime`] if a model gives no finite positive time; [`BalanceError::Partition`] if
+    /// the models do not admit a division.
     pub fn predict(
         &mut self,
         parts: &[Extent],

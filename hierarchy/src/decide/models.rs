@@ -34,7 +34,7 @@ impl Planner {
     /// known. It stays if the links or a busy node's rate are unknown, or if one node has all the work.
     ///
     /// # Errors
-    /// [`LayoutError`] if C has more blocks than can be counted.
+    /// Returns [`LayoutError`] if C has more blocks than can be counted.
     pub(super) fn decide(
         &self,
         models: &Models,
@@ -174,7 +174,7 @@ impl AllOfC {
     /// Takes the nodes' times for an update of all of C, by node.
     ///
     /// # Errors
-    /// [`LayoutError`] if C has more blocks than can be counted.
+    /// Returns [`LayoutError`] if C has more blocks than can be counted.
     pub fn new(problem: &Problem, times: &[Sample]) -> Result<Self, LayoutError> {
         Ok(Self {
             times: shrink_alike(times, DRIFT),

@@ -18,10 +18,10 @@ use crate::partition::apportion;
 /// move while the areas change little.
 ///
 /// # Errors
-/// [`LayoutError::InvalidArea`] for a negative or non-finite area; [`LayoutError::NoSuchNode`],
-/// [`LayoutError::Repeated`], and [`LayoutError::NotArranged`] for a node of positive area, if the
-/// columns do not hold every node once; [`LayoutError::NoArea`] if there are blocks and no area is
-/// positive; [`LayoutError::NoNodes`], [`LayoutError::TooLarge`].
+/// Returns [`LayoutError::InvalidArea`] for a negative or non-finite area; [`LayoutError::NoSuchNode`],
+/// [`LayoutError::Repeated`], and [`LayoutError::NotArranged`] for a node of positive area, if the columns do not hold
+/// every node once; [`LayoutError::NoArea`] if there are blocks and no area is positive; [`LayoutError::NoNodes`],
+/// [`LayoutError::TooLarge`].
 ///
 /// # Example
 /// ```

@@ -15,8 +15,8 @@ use crate::partition::{PartitionError, Partitioner};
 /// [`Method::Br`]).
 ///
 /// # Errors
-/// [`LayoutError::Partition`] for a model that is empty or whose time does not grow,
-/// [`LayoutError::NoNodes`], [`LayoutError::TooLarge`]; with columns also those of [`arrange_in()`].
+/// Returns [`LayoutError::Partition`] for a model that is empty or whose time does not grow, [`LayoutError::NoNodes`],
+/// [`LayoutError::TooLarge`]; with columns also the errors of [`arrange_in()`].
 pub fn by_models(
     method: Method,
     columns: Option<&[Vec<usize>]>,

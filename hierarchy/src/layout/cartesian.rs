@@ -68,8 +68,8 @@ pub enum GridRule {
 /// see [`GridRule`].
 ///
 /// # Errors
-/// [`LayoutError::InvalidArea`] for a negative or non-finite speed, [`LayoutError::NoArea`] if there
-/// are blocks and no speed is positive, [`LayoutError::NoNodes`], [`LayoutError::TooLarge`].
+/// Returns [`LayoutError::InvalidArea`] for a negative or non-finite speed, [`LayoutError::NoArea`] if there are blocks
+/// and no speed is positive, [`LayoutError::NoNodes`], [`LayoutError::TooLarge`].
 ///
 /// # References
 /// The errors of [`cartesian_in()`].
@@ -89,10 +89,10 @@ pub fn cartesian(
 /// `rule` gives heights and widths, and [`apportion()`] rounds them to whole blocks.
 ///
 /// # Errors
-/// [`LayoutError::InvalidArea`] for a negative or non-finite speed; [`LayoutError::NoSuchNode`],
-/// [`LayoutError::Repeated`]; [`LayoutError::Ragged`] for columns of unlike lengths;
-/// [`LayoutError::IdleInGrid`] for a node of speed 0 in a column; [`LayoutError::NoArea`] if there are
-/// blocks and no nodes in the grid; [`LayoutError::NoNodes`], [`LayoutError::TooLarge`].
+/// Returns [`LayoutError::InvalidArea`] for a negative or non-finite speed; [`LayoutError::NoSuchNode`],
+/// [`LayoutError::Repeated`]; [`LayoutError::Ragged`] for columns of unlike lengths; [`LayoutError::IdleInGrid`] for a
+/// node of speed 0 in a column; [`LayoutError::NoArea`] if there are blocks and no nodes in the grid;
+/// [`LayoutError::NoNodes`], [`LayoutError::TooLarge`].
 ///
 /// # References
 /// Alonso, Reddy and Lastovetsky 2009, Fig. 14 ([`GridRule::Sums`]). Beaumont, Boudet, Petitet, Rastello
@@ -137,7 +137,7 @@ pub fn cartesian_in(
 /// (5 equal nodes). The cheaper of the two is chosen.
 ///
 /// # Errors
-/// [`LayoutError::InvalidArea`] for a negative or non-finite speed.
+/// Returns [`LayoutError::InvalidArea`] for a negative or non-finite speed.
 pub fn cartesian_columns(
     rule: GridRule,
     speeds: &[f64],

@@ -40,8 +40,8 @@ use super::{Layout, LayoutError};
 /// A node gets an empty rectangle if its area is 0, or so small that rounding leaves it no block.
 ///
 /// # Errors
-/// [`LayoutError::InvalidArea`] for a negative or non-finite area, [`LayoutError::NoArea`] if there
-/// are blocks and no area is positive, [`LayoutError::NoNodes`], [`LayoutError::TooLarge`].
+/// Returns [`LayoutError::InvalidArea`] for a negative or non-finite area, [`LayoutError::NoArea`] if there are blocks
+/// and no area is positive, [`LayoutError::NoNodes`], [`LayoutError::TooLarge`].
 ///
 /// # Example
 /// ```
@@ -64,7 +64,7 @@ pub fn br(areas: &[f64], rows: u64, cols: u64) -> Result<Layout, LayoutError> {
 /// of area 0 are in none.
 ///
 /// # Errors
-/// [`LayoutError::InvalidArea`] for a negative or non-finite area.
+/// Returns [`LayoutError::InvalidArea`] for a negative or non-finite area.
 pub fn br_columns(areas: &[f64], rows: u64, cols: u64) -> Result<Vec<Vec<usize>>, LayoutError> {
     check_areas(areas)?;
     let order = sort_ascending(areas);

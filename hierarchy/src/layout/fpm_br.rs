@@ -18,8 +18,8 @@ use crate::partition::Partitioner;
 /// models hold for its rectangles. This is [`by_models()`] of [`Method::Br`] and [`Partitioner::Gpa`].
 ///
 /// # Errors
-/// [`LayoutError::Partition`] for a model that is empty or whose time does not grow,
-/// [`LayoutError::NoNodes`], [`LayoutError::TooLarge`].
+/// Returns [`LayoutError::Partition`] for a model that is empty or whose time does not grow, [`LayoutError::NoNodes`],
+/// [`LayoutError::TooLarge`].
 ///
 /// # References
 /// Clarke's thesis, section 5.1.4.

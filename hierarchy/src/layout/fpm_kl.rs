@@ -94,9 +94,9 @@ pub struct FpmKl {
 /// largest time, as by [`repair()`](super::repair()), in at most `4 p` steps for `p` nodes.
 ///
 /// # Errors
-/// [`LayoutError::NoSuchNode`], [`LayoutError::Repeated`]; [`LayoutError::NoArea`] if there are blocks
-/// and no nodes in the columns; [`LayoutError::Partition`] for a section that is empty or whose time
-/// does not grow; [`LayoutError::NoNodes`], [`LayoutError::TooLarge`].
+/// Returns [`LayoutError::NoSuchNode`], [`LayoutError::Repeated`]; [`LayoutError::NoArea`] if there are blocks and no
+/// nodes in the columns; [`LayoutError::Partition`] for a section that is empty or whose time does not grow;
+/// [`LayoutError::NoNodes`], [`LayoutError::TooLarge`].
 ///
 /// # Example
 /// ```

@@ -14,9 +14,9 @@ use crate::partition::even;
 /// which [`br()`](super::br()) minimises.
 ///
 /// # Errors
-/// [`LayoutError::InvalidArea`] for a negative or non-finite speed; [`LayoutError::NoSuchNode`], [`LayoutError::Repeated`], and
-/// [`LayoutError::NotArranged`] for a node of positive speed, if the columns do not hold every node once;
-/// [`LayoutError::NoArea`] if there are blocks and no speed is positive; [`LayoutError::NoNodes`] and
+/// Returns [`LayoutError::InvalidArea`] for a negative or non-finite speed; [`LayoutError::NoSuchNode`],
+/// [`LayoutError::Repeated`], and [`LayoutError::NotArranged`] for a node of positive speed, if the columns do not hold
+/// every node once; [`LayoutError::NoArea`] if there are blocks and no speed is positive; [`LayoutError::NoNodes`] and
 /// [`LayoutError::TooLarge`].
 ///
 /// # Example
@@ -50,7 +50,7 @@ pub fn kl(
 /// average area are nearly square.
 ///
 /// # Errors
-/// [`LayoutError::InvalidArea`] for a negative or non-finite speed.
+/// Returns [`LayoutError::InvalidArea`] for a negative or non-finite speed.
 pub fn kl_columns(speeds: &[f64], rows: u64, cols: u64) -> Result<Vec<Vec<usize>>, LayoutError> {
     check_areas(speeds)?;
     let mut nodes = (0..speeds.len()).filter(|&node| speeds[node] > 0.0);

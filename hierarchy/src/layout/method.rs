@@ -47,8 +47,8 @@ impl Method {
 /// [`Rect::default()`](super::Rect).
 ///
 /// # Errors
-/// [`LayoutError::InvalidArea`] for a negative or non-finite area, [`LayoutError::NoArea`] if there
-/// are blocks and no area is positive, [`LayoutError::NoNodes`], [`LayoutError::TooLarge`].
+/// Returns [`LayoutError::InvalidArea`] for a negative or non-finite area, [`LayoutError::NoArea`] if there are blocks
+/// and no area is positive, [`LayoutError::NoNodes`], [`LayoutError::TooLarge`].
 pub fn arrange(method: Method, areas: &[f64], rows: u64, cols: u64) -> Result<Layout, LayoutError> {
     let layout = match method {
         Method::Kl => kl(areas, &kl_columns(areas, rows, cols)?, rows, cols),
@@ -64,7 +64,7 @@ pub fn arrange(method: Method, areas: &[f64], rows: u64, cols: u64) -> Result<La
 /// nodes from top to bottom.
 ///
 /// # Errors
-/// [`LayoutError::OwnColumns`] unless [`Method::takes_columns()`]; else those of [`kl()`] or
+/// Returns [`LayoutError::OwnColumns`] unless [`Method::takes_columns()`]; else the errors of [`kl()`] or
 /// [`cartesian_in()`].
 pub fn arrange_in(
     method: Method,
@@ -86,8 +86,8 @@ pub fn arrange_in(
 /// or gets one at the right.
 ///
 /// # Errors
-/// [`LayoutError::InvalidArea`] for a negative or non-finite area; [`LayoutError::NoArea`] if there are blocks and no area is
-/// positive; [`LayoutError::NoNodes`] and [`LayoutError::TooLarge`].
+/// Returns [`LayoutError::InvalidArea`] for a negative or non-finite area; [`LayoutError::NoArea`] if there are blocks
+/// and no area is positive; [`LayoutError::NoNodes`] and [`LayoutError::TooLarge`].
 pub fn rearrange(current: &Layout, method: Method, areas: &[f64]) -> Result<Layout, LayoutError> {
     let (rows, cols) = (current.rows(), current.cols());
     let free = match Way::of(current) {

@@ -89,7 +89,7 @@ impl Layout {
     /// Makes a layout of `rows × cols` blocks from one rectangle per node.
     ///
     /// # Errors
-    /// [`LayoutError::NoNodes`], [`LayoutError::TooLarge`], [`LayoutError::OutOfBounds`],
+    /// Returns [`LayoutError::NoNodes`], [`LayoutError::TooLarge`], [`LayoutError::OutOfBounds`],
     /// [`LayoutError::Overlap`] or [`LayoutError::Gap`] unless the rectangles tile the matrix exactly.
     pub fn new(rows: u64, cols: u64, rects: Vec<Rect>) -> Result<Self, LayoutError> {
         tiling::check_tiling(rows, cols, &rects)?;

@@ -38,8 +38,8 @@ use crate::partition::apportion;
 /// random cases of 2 to 24 areas, of ratios up to 1000.
 ///
 /// # Errors
-/// [`LayoutError::InvalidArea`] for a negative or non-finite area, [`LayoutError::NoArea`] if there
-/// are blocks and no area is positive, [`LayoutError::NoNodes`], [`LayoutError::TooLarge`].
+/// Returns [`LayoutError::InvalidArea`] for a negative or non-finite area, [`LayoutError::NoArea`] if there are blocks
+/// and no area is positive, [`LayoutError::NoNodes`], [`LayoutError::TooLarge`].
 ///
 /// # Example
 /// ```

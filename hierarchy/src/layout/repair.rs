@@ -25,8 +25,8 @@ use super::{Layout, LayoutError};
 /// rows.
 ///
 /// # Errors
-/// [`LayoutError::NotColumns`] unless the rectangles lie in columns, [`LayoutError::InvalidTime`] for
-/// a time that is negative or not a number.
+/// Returns [`LayoutError::NotColumns`] unless the rectangles lie in columns, [`LayoutError::InvalidTime`] for a time
+/// that is negative or not a number.
 pub fn repair(
     layout: &Layout,
     time_s: &dyn Fn(usize, u64, u64) -> f64,

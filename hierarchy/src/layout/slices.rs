@@ -9,7 +9,7 @@ use super::{Layout, LayoutError, Rect};
 /// columns.
 ///
 /// # Errors
-/// [`LayoutError::NoNodes`] without slices, [`LayoutError::TooLarge`] for more than 63 bits of blocks.
+/// Returns [`LayoutError::NoNodes`] without slices, [`LayoutError::TooLarge`] for more than 63 bits of blocks.
 ///
 /// # References
 /// Clarke et al. 2012, section 3 (IDPA).
@@ -27,7 +27,7 @@ pub fn slice_cols(rows: u64, widths: &[u64]) -> Result<Layout, LayoutError> {
 /// blocks. The height of the matrix is the sum of all heights.
 ///
 /// # Errors
-/// [`LayoutError::NoNodes`] without slices; [`LayoutError::TooLarge`] for more than 63 bits of blocks.
+/// Returns [`LayoutError::NoNodes`] without slices; [`LayoutError::TooLarge`] for more than 63 bits of blocks.
 pub fn slice_rows(cols: u64, heights: &[u64]) -> Result<Layout, LayoutError> {
     let mut found = slice_cols(cols, heights);
     if let Err(LayoutError::NoNodes { rows, cols } | LayoutError::TooLarge { rows, cols }) =

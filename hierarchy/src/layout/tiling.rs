@@ -31,7 +31,7 @@ pub(super) fn check_tiling(rows: u64, cols: u64, rects: &[Rect]) -> Result<(), L
 /// overflow either.
 ///
 /// # Errors
-/// [`LayoutError::TooLarge`].
+/// Returns [`LayoutError::TooLarge`].
 pub(crate) fn count_blocks(rows: u64, cols: u64) -> Result<u64, LayoutError> {
     (rows.checked_mul(cols))
         .filter(|&total| total <= i64::MAX as u64)

@@ -25,7 +25,7 @@ impl FirstLook {
     /// times as long as a measurement of as many units.
     ///
     /// # Errors
-    /// [`AdaptiveError::WrongLength`] if there are no such parts; else those of [`Adaptive::new`] and
+    /// Returns [`AdaptiveError::WrongLength`] if there are no such parts; else the errors of [`Adaptive::new`] and
     /// [`Adaptive::observe`].
     pub fn begin(
         &self,

@@ -56,8 +56,8 @@ impl Adaptive {
     /// Starts a run of `steps` steps of `total` units each.
     ///
     /// # Errors
-    /// [`AdaptiveError::InvalidConfig`], [`AdaptiveError::NoParts`], [`AdaptiveError::BeyondCapacity`] or,
-    /// for an earlier point, [`AdaptiveError::InvalidTime`].
+    /// Returns [`AdaptiveError::InvalidConfig`], [`AdaptiveError::NoParts`], [`AdaptiveError::BeyondCapacity`] or, for
+    /// an earlier point, [`AdaptiveError::InvalidTime`].
     pub fn new(
         config: Tuning,
         total: u64,
@@ -91,7 +91,7 @@ impl Adaptive {
     /// The units may differ from those requested (whole blocks), but for a step not in their sum.
     ///
     /// # Errors
-    /// [`AdaptiveError::WrongLength`], [`AdaptiveError::WrongTotal`], [`AdaptiveError::Over`] or
+    /// Returns [`AdaptiveError::WrongLength`], [`AdaptiveError::WrongTotal`], [`AdaptiveError::Over`] or
     /// [`AdaptiveError::InvalidTime`]; then nothing has changed.
     pub fn observe(&mut self, observed: &Observed) -> Result<(), AdaptiveError> {
         self.check_observed(observed)?;
@@ -157,9 +157,9 @@ impl Adaptive {
     /// for the same division as long as no step is done.
     ///
     /// # Errors
-    /// [`AdaptiveError::WrongLength`], [`AdaptiveError::WrongTotal`] or [`AdaptiveError::InvalidCost`] for a
-    /// placement that the division does not have, and [`AdaptiveError::Partition`] if the models do not admit
-    /// a division.
+    /// Returns [`AdaptiveError::WrongLength`], [`AdaptiveError::WrongTotal`] or [`AdaptiveError::InvalidCost`] for a
+    /// placement that the division does not have, and [`AdaptiveError::Partition`] if the models do not admit a
+    /// division.
     pub fn request_next(
         &mut self,
         mut place: impl FnMut(&[u64]) -> LaidOut,
@@ -173,7 +173,7 @@ impl Adaptive {
     /// here before, and then hands over the times of the steps.
     ///
     /// # Errors
-    /// [`AdaptiveError::Partition`] if the models do not admit a division.
+    /// Returns [`AdaptiveError::Partition`] if the models do not admit a division.
     pub fn request_measurement(&mut self) -> Result<Option<Vec<u64>>, AdaptiveError> {
         if self.step == self.steps || !self.now.is_empty() {
             return Ok(None);
@@ -191,7 +191,7 @@ impl Adaptive {
     /// returns the seconds of the slowest. The division is even, and takes no time, if nothing is known of any.
     ///
     /// # Errors
-    /// [`AdaptiveError::Partition`] if the models do not admit a division.
+    /// Returns [`AdaptiveError::Partition`] if the models do not admit a division.
     ///
     /// # Panics
     /// If there are no such parts.

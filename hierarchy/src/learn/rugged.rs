@@ -123,7 +123,7 @@ impl RuggedLearner {
     /// Takes the function of each part and the most units that it may get. The first division is the optimum.
     ///
     /// # Errors
-    /// [`AdaptiveError::InvalidFunction`], and those of [`hpopta()`].
+    /// Returns [`AdaptiveError::InvalidFunction`], and the errors of [`hpopta()`].
     pub fn new(
         total: u64,
         tuning: Tuning,

@@ -82,7 +82,7 @@ impl AkimaFpm {
     /// repetitions.
     ///
     /// # Errors
-    /// [`ModelError::InvalidPoint`] or [`ModelError::InvalidInterval`] for a bad point.
+    /// Returns [`ModelError::InvalidPoint`] or [`ModelError::InvalidInterval`] for a bad point.
     pub fn from_points(points: Vec<Point>) -> Result<Self, ModelError> {
         points.iter().try_for_each(Point::check)?;
         Ok(Self::through(points))
@@ -97,7 +97,8 @@ impl AkimaFpm {
     /// Adds a measured point and renews the spline.
     ///
     /// # Errors
-    /// [`ModelError::InvalidPoint`] or [`ModelError::InvalidInterval`] for a bad point. The model is then unchanged.
+    /// Returns [`ModelError::InvalidPoint`] or [`ModelError::InvalidInterval`] for a bad point. The model is then
+    /// unchanged.
     pub fn add(&mut self, point: Point) -> Result<(), ModelError> {
         point.check()?;
         self.points.push(point);

@@ -34,8 +34,8 @@ impl Cpm {
     /// counts once, with its mean time weighted by repetitions.
     ///
     /// # Errors
-    /// [`ModelError::NoPoints`] without points; [`ModelError::InvalidPoint`] or
-    /// [`ModelError::InvalidInterval`] for a bad one.
+    /// Returns [`ModelError::NoPoints`] without points; [`ModelError::InvalidPoint`] or [`ModelError::InvalidInterval`]
+    /// for a bad one.
     pub fn from_points(points: &[Point]) -> Result<Self, ModelError> {
         if points.is_empty() {
             return Err(ModelError::NoPoints);

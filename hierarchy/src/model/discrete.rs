@@ -60,7 +60,7 @@ impl TimeFunction {
     /// Builds a function of these points `(units, seconds)`, in any order.
     ///
     /// # Errors
-    /// [`ModelError::ZeroGranule`]; [`ModelError::InvalidPoint`] for 0 units or a time that is not within
+    /// Returns [`ModelError::ZeroGranule`]; [`ModelError::InvalidPoint`] for 0 units or a time that is not within
     /// 1e-100 to 1e100 s; [`ModelError::NotAMultiple`] of the granule; [`ModelError::RepeatedSize`].
     pub fn new(granule: u64, mut points: Vec<(u64, f64)>) -> Result<Self, ModelError> {
         if granule == 0 {
@@ -86,8 +86,9 @@ impl TimeFunction {
     /// A size that was given up ([`Point`] with `reps = 0`) and never measured is impossible.
     ///
     /// # Errors
-    /// [`ModelError::ZeroGranule`]; [`ModelError::InvalidPoint`] for 0 units or a time that is not within 1e-100 to 1e100 s;
-    /// [`ModelError::InvalidInterval`] for a bad confidence interval; [`ModelError::NotAMultiple`] of the granule.
+    /// Returns [`ModelError::ZeroGranule`]; [`ModelError::InvalidPoint`] for 0 units or a time that is not within
+    /// 1e-100 to 1e100 s; [`ModelError::InvalidInterval`] for a bad confidence interval; [`ModelError::NotAMultiple`]
+    /// of the granule.
     pub fn from_points(
         granule: u64,
         points: &[Point],
@@ -106,8 +107,8 @@ impl TimeFunction {
     /// Samples the times of `model` at `granule, 2·granule, …`, up to `max` units.
     ///
     /// # Errors
-    /// [`ModelError::ZeroGranule`]; [`ModelError::InvalidPoint`] if a time of the model is not within
-    /// 1e-100 to 1e100 s; [`ModelError::TooManyPoints`] above 2²⁴ points.
+    /// Returns [`ModelError::ZeroGranule`]; [`ModelError::InvalidPoint`] if a time of the model is not within 1e-100 to
+    /// 1e100 s; [`ModelError::TooManyPoints`] above 2²⁴ points.
     pub fn sample(model: &dyn SpeedModel, granule: u64, max: u64) -> Result<Self, ModelError> {
         let Some(points) = max.checked_div(granule) else {
             return Err(ModelError::ZeroGranule);

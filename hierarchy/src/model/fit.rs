@@ -33,8 +33,8 @@ impl Fit {
     /// Builds the model of these points, in any order; sizes may repeat.
     ///
     /// # Errors
-    /// [`ModelError::NoPoints`] without points; [`ModelError::InvalidPoint`] or
-    /// [`ModelError::InvalidInterval`] for a bad one.
+    /// Returns [`ModelError::NoPoints`] without points; [`ModelError::InvalidPoint`] or [`ModelError::InvalidInterval`]
+    /// for a bad one.
     pub fn model(self, points: &[Point]) -> Result<Box<dyn SpeedModel>, ModelError> {
         if points.is_empty() {
             return Err(ModelError::NoPoints);

@@ -51,8 +51,8 @@ impl PiecewiseFpm {
     /// Builds a model of these points, in any order; sizes may repeat.
     ///
     /// # Errors
-    /// [`ModelError::InvalidPoint`] if `d = 0` or the time is not within 1e-100 to 1e100 s; [`ModelError::InvalidInterval`] if
-    /// the half-width is not within 0 to 1e100 s.
+    /// Returns [`ModelError::InvalidPoint`] if `d = 0` or the time is not within 1e-100 to 1e100 s;
+    /// [`ModelError::InvalidInterval`] if the half-width is not within 0 to 1e100 s.
     pub fn from_points(points: Vec<Point>) -> Result<Self, ModelError> {
         points.iter().try_for_each(Point::check)?;
         Ok(Self::through(points))
@@ -67,9 +67,8 @@ impl PiecewiseFpm {
     /// Adds a measured point and renews the approximation.
     ///
     /// # Errors
-    /// [`ModelError::InvalidPoint`] if `d = 0` or the time is not within 1e-100 to 1e100 s;
-    /// [`ModelError::InvalidInterval`] if the half-width is not within 0 to 1e100 s. The model is then
-    /// unchanged.
+    /// Returns [`ModelError::InvalidPoint`] if `d = 0` or the time is not within 1e-100 to 1e100 s;
+    /// [`ModelError::InvalidInterval`] if the half-width is not within 0 to 1e100 s. The model is then unchanged.
     pub fn add(&mut self, point: Point) -> Result<(), ModelError> {
         point.check()?;
         self.points.push(point);

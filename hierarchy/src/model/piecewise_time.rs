@@ -70,7 +70,7 @@ impl PiecewiseTime {
     /// repetitions. Without points its speed is 0 everywhere.
     ///
     /// # Errors
-    /// [`ModelError::InvalidPoint`] or [`ModelError::InvalidInterval`] for a bad point.
+    /// Returns [`ModelError::InvalidPoint`] or [`ModelError::InvalidInterval`] for a bad point.
     pub fn from_points(points: &[Point]) -> Result<Self, ModelError> {
         points.iter().try_for_each(Point::check)?;
         let knots: Vec<TimeKnot> = average_knots(points)

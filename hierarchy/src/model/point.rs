@@ -43,7 +43,7 @@ impl Point {
     /// Refuses a point that no model can use.
     ///
     /// # Errors
-    /// [`ModelError::InvalidPoint`] if `d = 0` or `t_s` is not within 1e-100 to 1e100 s;
+    /// Returns [`ModelError::InvalidPoint`] if `d = 0` or `t_s` is not within 1e-100 to 1e100 s;
     /// [`ModelError::InvalidInterval`] if `ci_s` is not within 0 to 1e100 s.
     pub(crate) fn check(&self) -> Result<(), ModelError> {
         let Self { d, t_s, ci_s, .. } = *self;
@@ -57,7 +57,7 @@ impl Point {
 /// Refuses a half-width that is not within 0 to 1e100 seconds.
 ///
 /// # Errors
-/// [`ModelError::InvalidInterval`].
+/// Returns [`ModelError::InvalidInterval`].
 pub(super) fn check_interval(ci_s: f64) -> Result<(), ModelError> {
     if (0.0..=*TIMES_S.end()).contains(&ci_s) {
         Ok(())

@@ -62,7 +62,7 @@ impl Polyline {
     /// weighted by repetitions.
     ///
     /// # Errors
-    /// [`ModelError::InvalidPoint`] or [`ModelError::InvalidInterval`] for a bad point.
+    /// Returns [`ModelError::InvalidPoint`] or [`ModelError::InvalidInterval`] for a bad point.
     pub fn from_points(points: &[Point]) -> Result<Self, ModelError> {
         points.iter().try_for_each(Point::check)?;
         Ok(Self::through(average_knots(points)))
@@ -71,7 +71,7 @@ impl Polyline {
     /// Builds the line through these corners; without any, the speed is 0 everywhere.
     ///
     /// # Errors
-    /// [`ModelError::InvalidKnot`] unless sizes are positive and ascend, speeds are positive, and all are
+    /// Returns [`ModelError::InvalidKnot`] unless sizes are positive and ascend, speeds are positive, and all are
     /// finite.
     pub fn from_knots(knots: Vec<Knot>) -> Result<Self, ModelError> {
         let mut last_d = 0.0;

@@ -94,7 +94,7 @@ impl Surface {
     /// Builds a model of these points, on a grid or scattered, in any order; points may repeat.
     ///
     /// # Errors
-    /// [`ModelError::NoPoints`] without points; [`ModelError::InvalidSurfacePoint`] or
+    /// Returns [`ModelError::NoPoints`] without points; [`ModelError::InvalidSurfacePoint`] or
     /// [`ModelError::InvalidInterval`] for a bad one.
     pub fn from_points(points: Vec<SurfacePoint>) -> Result<Self, ModelError> {
         if points.is_empty() {
@@ -160,7 +160,7 @@ impl Surface {
     /// row of `n` blocks and its speed is `s(m, n) / n` rows per second, so that its time is `t(m, n)`.
     ///
     /// # Errors
-    /// [`ModelError::InvalidExtent`] unless `n` is finite and positive.
+    /// Returns [`ModelError::InvalidExtent`] unless `n` is finite and positive.
     pub fn at_width(&self, n: f64) -> Result<Polyline, ModelError> {
         if !(n.is_finite() && n > 0.0) {
             return Err(ModelError::InvalidExtent { extent: n });

@@ -45,7 +45,7 @@ impl SurfaceFile {
     /// Reads a surface file.
     ///
     /// # Errors
-    /// [`ModelError::Syntax`] with the line and the reason:
+    /// Returns [`ModelError::Syntax`] with the line and the reason:
     /// * points without the `format` header above, or another format or version;
     /// * a line that is not three to five numbers, or has a carriage return inside;
     /// * a point without a usable speed or confidence interval.

@@ -57,7 +57,7 @@ impl ModelFile {
     /// Reads a points file.
     ///
     /// # Errors
-    /// [`ModelError::Syntax`] with the line and the reason:
+    /// Returns [`ModelError::Syntax`] with the line and the reason:
     /// * another format or version;
     /// * a line that is not two to four numbers, or has a carriage return inside;
     /// * a point without a usable speed or confidence interval, or a `d` below that of the line before.
@@ -196,7 +196,7 @@ fn read_point(line: &str) -> Result<Point, String> {
 /// Reads sizes of these names, in whole `units`, then `t [reps [ci]]`.
 ///
 /// # Errors
-/// The reason, with the offending text.
+/// Returns the reason, with the offending text.
 pub(super) fn read_fields<const N: usize>(
     line: &str,
     names: [&str; N],

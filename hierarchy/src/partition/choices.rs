@@ -102,7 +102,7 @@ impl SizeProblem {
     /// States the problem of dividing `total` units among `copies` of these devices.
     ///
     /// # Errors
-    /// [`PartitionError::NoDevices`], [`PartitionError::BeyondModels`] or [`PartitionError::BeyondLimits`].
+    /// Returns [`PartitionError::NoDevices`], [`PartitionError::BeyondModels`] or [`PartitionError::BeyondLimits`].
     pub fn new(
         functions: &[TimeFunction],
         limits: &[Limits],
@@ -129,7 +129,7 @@ impl SizeProblem {
 /// Refuses `copies` identical devices or nodes of `bytes_each` bytes.
 ///
 /// # Errors
-/// [`PartitionError::TooManyCopies`] for more than [`MAX_BYTES`].
+/// Returns [`PartitionError::TooManyCopies`] for more than [`MAX_BYTES`].
 pub(super) fn check_copies(copies: usize, bytes_each: u128) -> Result<(), PartitionError> {
     let bytes = bytes_each.saturating_mul(copies as u128);
     if bytes > MAX_BYTES {

@@ -23,9 +23,8 @@ pub struct EqualTime {
 /// one unit's time later.
 ///
 /// # Errors
-/// [`PartitionError::NoDevices`] if there are units and no models;
-/// [`PartitionError::InvalidModel`] for a model that is empty or whose time does not grow with the
-/// problem size.
+/// Returns [`PartitionError::NoDevices`] if there are units and no models; [`PartitionError::InvalidModel`] for a model
+/// that is empty or whose time does not grow with the problem size.
 ///
 /// # References
 /// Clarke's thesis, section 4.1, equations 4.1 to 4.4.

@@ -39,7 +39,7 @@ pub(super) fn divide_target(
 /// Returns the [`Partition`] of `total` units among `devices`.
 ///
 /// # Errors
-/// [`PartitionError::NotASum`] if no sizes sum to the total; [`PartitionError::TooLarge`].
+/// Returns [`PartitionError::NotASum`] if no sizes sum to the total; [`PartitionError::TooLarge`].
 pub(super) fn solve_problem(
     problem: &SizeProblem,
     devices: &[&Choices],

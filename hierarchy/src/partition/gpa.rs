@@ -32,9 +32,8 @@ use crate::model::SpeedModel;
 ///   very many devices.
 ///
 /// # Errors
-/// [`PartitionError::NoDevices`] if there are units and no models;
-/// [`PartitionError::InvalidModel`] for a model that is empty or whose time does not grow with the
-/// problem size.
+/// Returns [`PartitionError::NoDevices`] if there are units and no models; [`PartitionError::InvalidModel`] for a model
+/// that is empty or whose time does not grow with the problem size.
 ///
 /// # Example
 /// ```

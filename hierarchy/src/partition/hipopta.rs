@@ -52,10 +52,11 @@ impl HierarchicalPartition {
 ///   the same optimum.
 ///
 /// # Errors
-/// [`PartitionError::LimitsMismatch`]; [`PartitionError::NoDevices`]; [`PartitionError::BeyondModels`] and
-/// [`PartitionError::BeyondLimits`] if the largest sizes sum to less than `total`; [`PartitionError::NotASum`] if no sizes sum
-/// to `total`; [`PartitionError::TooLarge`] if the different sums do not fit into memory; [`PartitionError::TooManyCopies`] if
-/// the parts of the nodes do not fit into memory. Indices of devices count inside a node.
+/// Returns [`PartitionError::LimitsMismatch`]; [`PartitionError::NoDevices`]; [`PartitionError::BeyondModels`] and
+/// [`PartitionError::BeyondLimits`] if the largest sizes sum to less than `total`; [`PartitionError::NotASum`] if no
+/// sizes sum to `total`; [`PartitionError::TooLarge`] if the different sums do not fit into memory;
+/// [`PartitionError::TooManyCopies`] if the parts of the nodes do not fit into memory. Indices of devices count inside
+/// a node.
 ///
 /// # Example
 /// ```

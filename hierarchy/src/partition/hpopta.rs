@@ -42,10 +42,9 @@ use crate::model::TimeFunction;
 ///   [`hpopta_search`](super::hpopta_search()) follows the paper.
 ///
 /// # Errors
-/// [`PartitionError::LimitsMismatch`]; [`PartitionError::NoDevices`];
-/// [`PartitionError::BeyondModels`] and [`PartitionError::BeyondLimits`] if the largest sizes sum to less
-/// than `total`; [`PartitionError::NotASum`] if no sizes sum to `total`; [`PartitionError::TooLarge`] if
-/// the different sums do not fit into memory.
+/// Returns [`PartitionError::LimitsMismatch`]; [`PartitionError::NoDevices`]; [`PartitionError::BeyondModels`] and
+/// [`PartitionError::BeyondLimits`] if the largest sizes sum to less than `total`; [`PartitionError::NotASum`] if no
+/// sizes sum to `total`; [`PartitionError::TooLarge`] if the different sums do not fit into memory.
 ///
 /// # Example
 /// Two units on one device take longer than four:

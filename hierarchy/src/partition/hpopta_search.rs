@@ -50,9 +50,9 @@ pub enum SearchOutcome {
 ///   section 8). Here the search keeps its own stack, because there may be any number of devices.
 ///
 /// # Errors
-/// [`PartitionError::LimitsMismatch`]; [`PartitionError::NoDevices`]; [`PartitionError::BeyondModels`] and
-/// [`PartitionError::BeyondLimits`] if the largest sizes sum to less than `total`; [`PartitionError::NotASum`] if no sizes sum
-/// to `total`; [`PartitionError::TooLarge`] if the different sums do not fit into memory.
+/// Returns [`PartitionError::LimitsMismatch`]; [`PartitionError::NoDevices`]; [`PartitionError::BeyondModels`] and
+/// [`PartitionError::BeyondLimits`] if the largest sizes sum to less than `total`; [`PartitionError::NotASum`] if no
+/// sizes sum to `total`; [`PartitionError::TooLarge`] if the different sums do not fit into memory.
 ///
 /// # References
 /// Khaleghzadeh, Reddy and Lastovetsky, supplement, sections 6 to 8.

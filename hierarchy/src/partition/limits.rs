@@ -74,7 +74,7 @@ impl Limits {
 /// Returns limits for each device: those given, or the default for all if none are given.
 ///
 /// # Errors
-/// [`PartitionError::LimitsMismatch`] unless there are as many limits as devices.
+/// Returns [`PartitionError::LimitsMismatch`] unless there are as many limits as devices.
 pub(super) fn one_each(
     devices: usize,
     limits: &[Limits],
@@ -91,8 +91,7 @@ pub(super) fn one_each(
 /// Refuses `total` units if `copies` of these devices cannot take them in sum.
 ///
 /// # Errors
-/// [`PartitionError::NoDevices`], [`PartitionError::BeyondModels`] or
-/// [`PartitionError::BeyondLimits`].
+/// Returns [`PartitionError::NoDevices`], [`PartitionError::BeyondModels`] or [`PartitionError::BeyondLimits`].
 pub(super) fn check_capacity(
     functions: &[TimeFunction],
     limits: &[Limits],

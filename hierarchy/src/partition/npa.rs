@@ -63,8 +63,8 @@ pub struct NpaSolution {
 /// [`Guess::Proportional`]; see [`npa_from`].
 ///
 /// # Errors
-/// [`PartitionError::NoDevices`] if there are units and no models; [`PartitionError::InvalidModel`] for a model that gives no
-/// finite positive time for an even share.
+/// Returns [`PartitionError::NoDevices`] if there are units and no models; [`PartitionError::InvalidModel`] for a model
+/// that gives no finite positive time for an even share.
 ///
 /// # References
 /// Clarke's thesis, section 4.2.
@@ -99,8 +99,8 @@ pub fn npa(models: &[&dyn SpeedModel], total: u64) -> Result<NpaSolution, Partit
 ///   faster. It is then taken.
 ///
 /// # Errors
-/// [`PartitionError::NoDevices`] if there are units and no models;
-/// [`PartitionError::InvalidModel`] for a model that gives no finite positive time for an even share.
+/// Returns [`PartitionError::NoDevices`] if there are units and no models; [`PartitionError::InvalidModel`] for a model
+/// that gives no finite positive time for an even share.
 ///
 /// # References
 /// Clarke's thesis, section 4.2, equations 4.5 to 4.8.

@@ -20,9 +20,10 @@ use crate::model::TimeFunction;
 ///   because that needs no such table. The largest time is the same.
 ///
 /// # Errors
-/// [`PartitionError::NoDevices`]; [`PartitionError::BeyondModels`] and [`PartitionError::BeyondLimits`] if the largest sizes
-/// sum to less than `total`; [`PartitionError::NotASum`] if no sizes sum to `total`; [`PartitionError::TooLarge`] if the
-/// different sums do not fit into memory; [`PartitionError::TooManyCopies`] if the parts of the devices do not fit into memory.
+/// Returns [`PartitionError::NoDevices`]; [`PartitionError::BeyondModels`] and [`PartitionError::BeyondLimits`] if the
+/// largest sizes sum to less than `total`; [`PartitionError::NotASum`] if no sizes sum to `total`;
+/// [`PartitionError::TooLarge`] if the different sums do not fit into memory; [`PartitionError::TooManyCopies`] if the
+/// parts of the devices do not fit into memory.
 ///
 /// # References
 /// Lastovetsky and Reddy 2017; Khaleghzadeh, Reddy and Lastovetsky, supplement, section 5.4.

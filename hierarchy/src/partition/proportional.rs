@@ -10,9 +10,8 @@ use super::{Partition, PartitionError, apportion};
 ///   rounds by Jefferson's method, because it minimises the largest time.
 ///
 /// # Errors
-/// [`PartitionError::InvalidSpeed`] for a negative or non-finite speed;
-/// [`PartitionError::NoDevices`] or [`PartitionError::NoSpeed`] if there are units and no device can
-/// take them.
+/// Returns [`PartitionError::InvalidSpeed`] for a negative or non-finite speed; [`PartitionError::NoDevices`] or
+/// [`PartitionError::NoSpeed`] if there are units and no device can take them.
 ///
 /// # References
 /// Clarke's thesis, section 2.3; Clarke et al. 2012, section 4 (the two CPM strategies).

@@ -36,10 +36,9 @@ impl Default for SplitOptions {
 /// they divide the rest.
 ///
 /// # Errors
-/// [`PartitionError::Points`] for points that make no model; [`PartitionError::ZeroGranule`];
-/// [`PartitionError::LimitsMismatch`] and [`PartitionError::BeyondLimits`];
-/// [`PartitionError::Forbidden`] for forbidden sizes without [`Partitioner::Hpopta`]; and those of the
-/// [partitioner](Partitioner::divide).
+/// Returns [`PartitionError::Points`] for points that make no model; [`PartitionError::ZeroGranule`];
+/// [`PartitionError::LimitsMismatch`] and [`PartitionError::BeyondLimits`]; [`PartitionError::Forbidden`] for forbidden
+/// sizes without [`Partitioner::Hpopta`]; and the errors of the [partitioner](Partitioner::divide).
 ///
 /// # Example
 /// ```

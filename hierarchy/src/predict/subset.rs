@@ -46,7 +46,7 @@ pub struct Subset {
 /// A node that is left out has nothing to send either, because the matrices are spread over the others.
 ///
 /// # Errors
-/// [`LayoutError`] if C has more blocks than can be counted.
+/// Returns [`LayoutError`] if C has more blocks than can be counted.
 ///
 /// # Panics
 /// If no node has a speed.

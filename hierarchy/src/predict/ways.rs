@@ -48,7 +48,7 @@ pub struct Candidate {
 /// balancing, by the luck of the last measurement.
 ///
 /// # Errors
-/// [`LayoutError`] if there are no nodes, or if C has more blocks than can be counted.
+/// Returns [`LayoutError`] if there are no nodes, or if C has more blocks than can be counted.
 pub fn in_place(
     problem: &Problem,
     cluster: Cluster,

@@ -90,7 +90,7 @@ impl Problem {
     /// Makes a multiplication of the given shape, in blocks of any size or the [usual](Self::choose_block) one. Any dimension may be zero.
     ///
     /// # Errors
-    /// [`ProblemError`] when `block` is zero or a matrix would have 2⁶⁰ elements or more.
+    /// Returns [`ProblemError`] when `block` is zero or a matrix would have 2⁶⁰ elements or more.
     pub fn new(m: usize, n: usize, k: usize, block: usize) -> Result<Self, ProblemError> {
         let problem = Self {
             m,
@@ -111,7 +111,7 @@ impl Problem {
     /// Checks a multiplication that was read, as [`new`](Self::new) and [`with_panel`](Self::with_panel) do.
     ///
     /// # Errors
-    /// [`ProblemError`] as they return it.
+    /// Returns [`ProblemError`] as they return it.
     pub fn check(&self) -> Result<(), ProblemError> {
         let Self { m, n, k, .. } = *self;
         check_widths(self.block, self.panel)?;
@@ -148,7 +148,7 @@ impl Problem {
     /// Returns the same multiplication with panels of this width.
     ///
     /// # Errors
-    /// [`ProblemError`] when `panel` is zero.
+    /// Returns [`ProblemError`] when `panel` is zero.
     pub fn with_panel(self, panel: usize) -> Result<Self, ProblemError> {
         let problem = Self { panel: Some(panel), ..self };
         problem.check()?;
@@ -312,7 +312,7 @@ impl Problem {
 /// Checks the width of blocks, and of panels if it is given.
 ///
 /// # Errors
-/// [`ProblemError`] if a width is zero.
+/// Returns [`ProblemError`] if a width is zero.
 pub fn check_widths(block: usize, panel: Option<usize>) -> Result<(), ProblemError> {
     if block == 0 {
         let reason = "a block needs at least one row and column";

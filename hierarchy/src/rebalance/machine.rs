@@ -51,8 +51,9 @@ impl Rebalance {
     /// Divides `total` units over the parts in proportion to their weights, or as is best by their time functions.
     ///
     /// # Errors
-    /// [`AdaptiveError::InvalidConfig`], [`AdaptiveError::NoParts`], [`AdaptiveError::BeyondCapacity`]; for time
-    /// functions [`AdaptiveError::InvalidFunction`], [`AdaptiveError::MissingFunction`] and [`AdaptiveError::Partition`].
+    /// Returns [`AdaptiveError::InvalidConfig`], [`AdaptiveError::NoParts`], [`AdaptiveError::BeyondCapacity`]; for
+    /// time functions [`AdaptiveError::InvalidFunction`], [`AdaptiveError::MissingFunction`] and
+    /// [`AdaptiveError::Partition`].
     pub fn new(
         config: RebalanceConfig,
         total: u64,
@@ -102,7 +103,7 @@ impl Rebalance {
     /// coarse.
     ///
     /// # Errors
-    /// [`AdaptiveError::WrongLength`]; then nothing has changed.
+    /// Returns [`AdaptiveError::WrongLength`]; then nothing has changed.
     pub fn observe(&mut self, times_s: &[f64]) -> Result<(), AdaptiveError> {
         let (wanted, got) = (self.parts.len(), times_s.len());
         if got != wanted {
@@ -162,7 +163,7 @@ impl Rebalance {
     /// new units.
     ///
     /// # Errors
-    /// [`AdaptiveError::Partition`] if the times do not admit a division.
+    /// Returns [`AdaptiveError::Partition`] if the times do not admit a division.
     pub fn advise(&mut self) -> Result<Advice, AdaptiveError> {
         let learnt = self.learner.count_since_change();
         if learnt < self.count_patience() {
@@ -282,7 +283,7 @@ impl Rebalance {
     /// Takes the seconds that the last move took, on the rank that needed longest.
     ///
     /// # Errors
-    /// [`AdaptiveError::InvalidCost`]; then nothing has changed.
+    /// Returns [`AdaptiveError::InvalidCost`]; then nothing has changed.
     pub fn note_move(&mut self, cost_s: f64) -> Result<(), AdaptiveError> {
         if !(cost_s >= 0.0 && cost_s.is_finite()) {
             return Err(AdaptiveError::InvalidCost { cost_s });

@@ -161,7 +161,7 @@ impl LoopPart {
     /// Checks the weight and the time function.
     ///
     /// # Errors
-    /// [`AdaptiveError::InvalidConfig`] and [`AdaptiveError::InvalidFunction`].
+    /// Returns [`AdaptiveError::InvalidConfig`] and [`AdaptiveError::InvalidFunction`].
     pub fn check(&self) -> Result<(), AdaptiveError> {
         if !(self.weight >= 0.0 && self.weight.is_finite()) {
             let (name, value, least) = ("weight", self.weight, 0.0);

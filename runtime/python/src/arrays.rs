@@ -25,8 +25,8 @@ impl ArrayMemory {
     /// Locks the memory of `array`.
     ///
     /// # Errors
-    /// A `TypeError` for what is no array. An `InputError` for another type of elements, another number of dimensions, or
-    /// elements that are not aligned.
+    /// Returns a `TypeError` for what is no array. An `InputError` for another type of elements, another number of
+    /// dimensions, or elements that are not aligned.
     pub fn lock(name: &'static str, array: &Bound<'_, PyAny>) -> Result<Self, RaisedError> {
         let buffer = lock_buffer(name, array)?;
         let format = buffer.format().to_string_lossy();
@@ -163,7 +163,8 @@ fn check_class(name: &'static str, array: &Bound<'_, PyAny>) -> PyResult<Result<
 /// Locks the memory of an array of any kind.
 ///
 /// # Errors
-/// A `TypeError` for what is no array. An `InputError` for subclasses of NumPy's array that would lose their meaning.
+/// Returns a `TypeError` for what is no array. An `InputError` for subclasses of NumPy's array that would lose their
+/// meaning.
 pub(crate) fn lock_buffer(
     name: &'static str,
     array: &Bound<'_, PyAny>,
@@ -211,7 +212,8 @@ pub(crate) fn name_element(element: ElementType) -> &'static str {
 /// Reads a type: a name of this library, or anything that NumPy's `dtype` understands.
 ///
 /// # Errors
-/// A `TypeError` for what stands for no type. An `InputError` for a name that is unknown, and a type that no product has.
+/// Returns a `TypeError` for what stands for no type. An `InputError` for a name that is unknown, and a type that no
+/// product has.
 pub(crate) fn read_element(
     argument: &'static str,
     dtype: &Bound<'_, PyAny>,

@@ -13,8 +13,8 @@ use crate::error::{Error, ErrorClass};
 /// contributes its outcome: all go on, or all leave with the error of the lowest rank that failed.
 ///
 /// # Errors
-/// [`Error::Rank`] on every rank when any rank contributed an error (the error itself when there is one rank); those of
-/// [`Comm`].
+/// Returns [`Error::Rank`] on every rank when any rank contributed an error (the error itself when there is one rank);
+/// the errors of [`Comm`].
 ///
 /// # Collective
 /// All ranks.
@@ -42,8 +42,8 @@ pub fn agree<T>(comm: &dyn Comm, outcome: Result<T, Error>) -> Result<T, Error> 
 /// [`agree`] and a broadcast wait twice.
 ///
 /// # Errors
-/// [`Error::Rank`] on every rank if `root` failed (the error itself when there is one rank), [`Error::Unreadable`] if it
-/// gives no value of `V`; those of [`Comm`].
+/// Returns [`Error::Rank`] on every rank if `root` failed (the error itself when there is one rank),
+/// [`Error::Unreadable`] if it gives no value of `V`; the errors of [`Comm`].
 ///
 /// # Collective
 /// All ranks, with the same `root` and values of the same type.
@@ -70,7 +70,7 @@ pub fn encode_outcome<V: Serialize>(comm: &dyn Comm, outcome: Result<V, Error>) 
 /// Decodes the outcome of a rank.
 ///
 /// # Errors
-/// [`Error::Rank`] if that rank failed, [`Error::Unreadable`] if it gives no value of `V`.
+/// Returns [`Error::Rank`] if that rank failed, [`Error::Unreadable`] if it gives no value of `V`.
 pub fn decode_outcome<V: DeserializeOwned>(rank: usize, bytes: &[u8]) -> Result<V, Error> {
     decode::<Result<V, ToldFailure>>(rank, bytes)?.map_err(Error::from)
 }

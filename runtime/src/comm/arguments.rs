@@ -71,7 +71,8 @@ impl<'c> CollectiveCall<'c> {
     /// Enters the call, if all ranks enter the same one with the same arguments.
     ///
     /// # Errors
-    /// [`Error::Settings`] on every rank, with the arguments that differ, their values and the ranks that have them.
+    /// Returns [`Error::Settings`] on every rank, with the arguments that differ, their values and the ranks that have
+    /// them.
     ///
     /// # Collective
     /// All ranks.

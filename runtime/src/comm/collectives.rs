@@ -10,7 +10,8 @@ impl dyn Comm + '_ {
     /// Gathers every rank's value, by rank, on every rank.
     ///
     /// # Errors
-    /// [`Error::Unreadable`] on every rank, for the lowest rank whose value is not one of `V`; those of [`Comm`].
+    /// Returns [`Error::Unreadable`] on every rank, for the lowest rank whose value is not one of `V`; the errors of
+    /// [`Comm`].
     ///
     /// # Collective
     /// All ranks, with values of the same type.
@@ -25,7 +26,7 @@ impl dyn Comm + '_ {
     /// Returns the value of `root` on every rank; the other ranks give `None`.
     ///
     /// # Errors
-    /// [`Error::Unreadable`] on every rank when `root` gives no value of `V`; those of [`Comm`].
+    /// Returns [`Error::Unreadable`] on every rank when `root` gives no value of `V`; the errors of [`Comm`].
     ///
     /// # Collective
     /// All ranks, with the same `root` and values of the same type.
@@ -42,7 +43,7 @@ impl dyn Comm + '_ {
     /// Returns the largest of all ranks' values, none of which is negative; NaN counts as 0.
     ///
     /// # Errors
-    /// The errors of [`Comm`].
+    /// Returns the errors of [`Comm`].
     ///
     /// # Collective
     /// All ranks.
@@ -62,7 +63,7 @@ pub fn encode<V: Serialize>(value: &V) -> Vec<u8> {
 /// Decodes the value of a rank.
 ///
 /// # Errors
-/// [`Error::Unreadable`].
+/// Returns [`Error::Unreadable`].
 pub fn decode<V: DeserializeOwned>(rank: usize, bytes: &[u8]) -> Result<V, Error> {
     serde_json::from_slice(bytes)
         .map_err(|error| Error::Unreadable { rank, reason: error.to_string() })

@@ -41,7 +41,7 @@ pub trait Comm {
     /// Replaces `data` on every rank by that of `root`, which is the same on all ranks.
     ///
     /// # Errors
-    /// Also [`Error::Parameter`] on every rank for a `root` that is no rank.
+    /// Also returns [`Error::Parameter`] on every rank for a `root` that is no rank.
     fn broadcast(&self, root: usize, data: &mut Vec<u8>) -> Result<(), Error>;
 
     /// Returns every rank's `data`, by rank; lengths may differ.
@@ -94,7 +94,7 @@ pub struct MessageSpan {
 /// Checks that there is a rank of this number, which the user knows by a name.
 ///
 /// # Errors
-/// [`Error::Parameter`].
+/// Returns [`Error::Parameter`].
 pub fn check_rank(name: &'static str, rank: usize, ranks: usize) -> Result<(), Error> {
     if rank < ranks {
         return Ok(());
@@ -111,13 +111,13 @@ pub trait InFlight {
     /// Makes the messages progress; returns `true` once all have arrived and left.
     ///
     /// # Errors
-    /// As those of [`Comm`].
+    /// Fails as [`Comm`].
     fn progress(&mut self) -> Result<bool, Error>;
 
     /// Waits until all have arrived and left, with growing pauses.
     ///
     /// # Errors
-    /// As those of [`Comm`].
+    /// Fails as [`Comm`].
     fn wait(&mut self) -> Result<(), Error> {
         let mut pause = Pause::default();
         while !self.progress()? {

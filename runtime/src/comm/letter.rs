@@ -13,7 +13,7 @@ const HEAD: usize = size_of::<u64>();
 /// Sends a letter to these ranks.
 ///
 /// # Errors
-/// The errors of [`Comm`].
+/// Returns the errors of [`Comm`].
 pub fn post<'c>(
     comm: &'c dyn Comm,
     ranks: impl Iterator<Item = usize>,
@@ -43,7 +43,7 @@ impl<'c> Letter<'c> {
     /// Expects a letter from another rank.
     ///
     /// # Errors
-    /// The errors of [`Comm`].
+    /// Returns the errors of [`Comm`].
     pub fn expect(comm: &'c dyn Comm, from: usize) -> Result<Self, Error> {
         let part = Some(receive(comm, from, HEAD)?);
         Ok(Self { comm, from, part, has_length: false, text: Vec::new() })
@@ -52,7 +52,7 @@ impl<'c> Letter<'c> {
     /// Makes the letter progress; returns `true` once it is here.
     ///
     /// # Errors
-    /// The errors of [`Comm`].
+    /// Returns the errors of [`Comm`].
     pub fn progress(&mut self) -> Result<bool, Error> {
         while let Some(mut part) = self.part.take() {
             if !part.progress()? {

@@ -154,7 +154,7 @@ impl LinkLadder {
     /// is 0 if the run's time is unknown.
     ///
     /// # Errors
-    /// The errors of [`Comm`].
+    /// Returns the errors of [`Comm`].
     ///
     /// # Collective
     /// All ranks.
@@ -338,7 +338,7 @@ impl LinkLadder {
     /// messages through in time, whose CPU time says nothing about that of a byte.
     ///
     /// # Errors
-    /// The errors of [`Comm`].
+    /// Returns the errors of [`Comm`].
     ///
     /// # Collective
     /// All ranks.

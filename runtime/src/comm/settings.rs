@@ -69,7 +69,7 @@ fn add_value(settings: &mut Settings, name: String, value: &Value) {
 /// computes its part of another product. So a program calls this before it acts on what it was given.
 ///
 /// # Errors
-/// [`Error::Settings`] on every rank, with the settings that differ, their values and the ranks that have them;
+/// Returns [`Error::Settings`] on every rank, with the settings that differ, their values and the ranks that have them;
 /// [`Error::Unreadable`] on every rank when a rank runs a program that does not know this message.
 ///
 /// # Collective

@@ -41,7 +41,7 @@ impl<'c, T: bytemuck::Pod> Transfer<'c, T> {
     /// transfer by transfer. Empty ones are not sent.
     ///
     /// # Errors
-    /// The errors of [`Comm`]; the buffers are never freed then.
+    /// Returns the errors of [`Comm`]; the buffers are never freed then.
     ///
     /// # Panics
     /// If a message does not lie in its buffer, a received message overlaps another one, or a tag is beyond
@@ -72,7 +72,7 @@ impl<'c, T: bytemuck::Pod> Transfer<'c, T> {
     /// Makes the messages progress; returns `true` once all have arrived and left.
     ///
     /// # Errors
-    /// The errors of [`Comm`]; the buffers are never freed then.
+    /// Returns the errors of [`Comm`]; the buffers are never freed then.
     pub fn progress(&mut self) -> Result<bool, Error> {
         self.flight.progress()
     }
@@ -80,7 +80,7 @@ impl<'c, T: bytemuck::Pod> Transfer<'c, T> {
     /// Waits for the messages and returns the buffers.
     ///
     /// # Errors
-    /// The errors of [`Comm`]; the buffers are never freed then.
+    /// Returns the errors of [`Comm`]; the buffers are never freed then.
     pub fn finish(mut self) -> Result<Vec<Vec<T>>, Error> {
         self.flight.wait()?;
         Ok(std::mem::take(&mut self.buffers))

@@ -15,8 +15,8 @@ const PIECE_BYTES: usize = 256 << 10;
 /// Refuses a file whose content is not the same on all ranks.
 ///
 /// # Errors
-/// [`Error::File`] on every rank if the contents differ, which names the first rank with another one; [`Error::Rank`] if a
-/// rank cannot read the file.
+/// Returns [`Error::File`] on every rank if the contents differ, which names the first rank with another one;
+/// [`Error::Rank`] if a rank cannot read the file.
 ///
 /// # Collective
 /// All ranks, with the same path.
@@ -39,7 +39,7 @@ pub fn agree_on_content(comm: &dyn Comm, path: &Path) -> Result<(), Error> {
 /// and is not among the ranks that are found.
 ///
 /// # Errors
-/// [`Error::Rank`] if a rank cannot read its file.
+/// Returns [`Error::Rank`] if a rank cannot read its file.
 ///
 /// # Collective
 /// All ranks.

@@ -42,7 +42,7 @@ const READ_BYTES: usize = 64 << 10;
 /// Reads a text: a file, or an open stream such as `/dev/stdin`. A file that changes while it is read is read again.
 ///
 /// # Errors
-/// As [`read_unchanged`], and fails for bytes that are no UTF-8.
+/// Fails as [`read_unchanged`], and fails for bytes that are no UTF-8.
 pub fn read_text(path: &Path) -> io::Result<String> {
     read_unchanged(path, |text| io::read_to_string(text))?.map_err(name_encoding)
 }
@@ -61,7 +61,7 @@ pub(crate) fn name_encoding(error: io::Error) -> io::Error {
 /// Reads a file, or an open stream, by `read`; a file that changes meanwhile again from its beginning.
 ///
 /// # Errors
-/// As [`open_file`], and fails for a file that changes during each of three readings.
+/// Fails as [`open_file`], and fails for a file that changes during each of three readings.
 pub fn read_unchanged<R>(path: &Path, read: impl Fn(&mut dyn BufRead) -> R) -> io::Result<R> {
     if stands_for_open_file(&follow_links(path)?) {
         return Ok(read(&mut BufReader::new(File::open(path)?)));

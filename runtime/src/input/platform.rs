@@ -95,7 +95,7 @@ impl PlatformSource {
     /// Returns this rank's node.
     ///
     /// # Errors
-    /// On every rank: [`Error::Settings`] for ranks with sources of different kinds, [`Error::File`],
+    /// On every rank, returns [`Error::Settings`] for ranks with sources of different kinds, [`Error::File`],
     /// [`Error::Parameter`].
     ///
     /// # Collective
@@ -140,7 +140,7 @@ impl Platform {
     /// Reads a platform from the text of a platform file. Points files are looked up in `folder`.
     ///
     /// # Errors
-    /// [`Error::Parameter`] with the reason, and the line if it has one.
+    /// Returns [`Error::Parameter`] with the reason, and the line if it has one.
     pub fn from_toml(text: &str, folder: &Path) -> Result<Self, Error> {
         Self::parse(text, folder).map_err(refuse_node)
     }
@@ -164,7 +164,7 @@ impl Platform {
     /// host; hosts of one name are one here.
     ///
     /// # Errors
-    /// The reason, if a rank gets no node.
+    /// Returns the reason, if a rank gets no node.
     fn arrange(&mut self, hosts: &[String]) -> Result<(), String> {
         let (nodes, ranks) = (self.nodes.len(), hosts.len());
         if nodes < ranks {
@@ -195,7 +195,7 @@ impl Platform {
     /// Reads a platform from TOML; points files are looked up in `folder`.
     ///
     /// # Errors
-    /// The reason, with the line if it has one.
+    /// Returns the reason, with the line if it has one.
     fn parse(source: &str, folder: &Path) -> Result<Self, String> {
         let mut platform: Platform =
             toml::from_str(source).map_err(|error| describe_mistake(&error, source))?;
@@ -215,8 +215,8 @@ impl Platform {
     /// Reads the platform file at `path` on the head rank, puts its nodes in the order of ranks and passes it to all ranks.
     ///
     /// # Errors
-    /// [`Error::File`] on every rank when it cannot be read, has unknown keys or values out of range,
-    /// describes fewer nodes than there are ranks, or is for other hosts.
+    /// Returns [`Error::File`] on every rank when it cannot be read, has unknown keys or values out of range, describes
+    /// fewer nodes than there are ranks, or is for other hosts.
     ///
     /// # Collective
     /// All ranks.
@@ -246,7 +246,7 @@ fn read_from(folder: &Path, name: &str) -> Result<SavedModel, String> {
 /// `panel` tells, their times become those of the block size.
 ///
 /// # Errors
-/// The reason.
+/// Returns the reason.
 pub(crate) fn read_model(path: &Path) -> Result<SavedModel, String> {
     let file = match read_points(path) {
         Ok(file) => file,

@@ -24,7 +24,7 @@ impl WatchedFile {
     /// Opens a file to be read.
     ///
     /// # Errors
-    /// As [`open_file`].
+    /// Fails as [`open_file`].
     pub fn open(path: &Path) -> io::Result<Self> {
         Self::new(open_file(path)?)
     }

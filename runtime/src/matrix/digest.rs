@@ -55,7 +55,7 @@ impl Digest {
     /// Returns the digest of the elements of all ranks.
     ///
     /// # Errors
-    /// The errors of [`Comm`].
+    /// Returns the errors of [`Comm`].
     ///
     /// # Collective
     /// All ranks.

@@ -60,7 +60,7 @@ impl Distribution {
     /// Spreads a block-cyclic matrix over a grid of the first of `n_ranks` ranks; the others hold nothing.
     ///
     /// # Errors
-    /// The errors of [`Spread::block_cyclic`].
+    /// Returns the errors of [`Spread::block_cyclic`].
     pub fn block_cyclic(
         matrix: &BlockCyclic,
         grid: ProcessGrid,
@@ -72,7 +72,7 @@ impl Distribution {
     /// Puts a `rows×cols` matrix on `rank`, one of `n_ranks`.
     ///
     /// # Errors
-    /// The errors of [`Spread::on_one`].
+    /// Returns the errors of [`Spread::on_one`].
     pub fn on_one(
         rows: usize,
         cols: usize,
@@ -85,7 +85,7 @@ impl Distribution {
     /// Gives each rank a rectangle of a `rows×cols` matrix, which may be empty.
     ///
     /// # Errors
-    /// [`SpreadError::Tiling`] if the rectangles do not tile the matrix.
+    /// Returns [`SpreadError::Tiling`] if the rectangles do not tile the matrix.
     pub fn of_regions(rows: usize, cols: usize, regions: &[Region]) -> Result<Self, SpreadError> {
         let rects = regions.iter().map(|region| Rect {
             row: region.row as u64,
@@ -102,8 +102,8 @@ impl Distribution {
     /// takes as many rounds of messages as any rank has blocks.
     ///
     /// # Errors
-    /// [`SpreadError::Cuts`] for borders that do not ascend from 0, [`SpreadError::Owners`] for another number of owners than
-    /// blocks, and [`SpreadError::Rank`].
+    /// Returns [`SpreadError::Cuts`] for borders that do not ascend from 0, [`SpreadError::Owners`] for another number
+    /// of owners than blocks, and [`SpreadError::Rank`].
     pub fn of_blocks(blocks: &BlockList, n_ranks: usize) -> Result<Self, SpreadError> {
         let owned = blocks.list_owned(n_ranks)?;
         let (rows, cols) = (last(&blocks.row_cuts), last(&blocks.col_cuts));
@@ -126,7 +126,7 @@ impl Distribution {
     /// Returns the submatrix in these rows and columns, counted from 0, with its elements in place.
     ///
     /// # Errors
-    /// The errors of [`Spread::sub`].
+    /// Returns the errors of [`Spread::sub`].
     pub fn sub(&self, rows: Range<usize>, cols: Range<usize>) -> Result<Self, SpreadError> {
         let pieces = self.pieces.iter();
         let pieces = pieces.map(|piece| piece.sub(rows.clone(), cols.clone()));
@@ -211,7 +211,7 @@ impl Distribution {
     /// ```
     ///
     /// # Errors
-    /// [`SpreadError::NoRank`] for a rank that the distribution does not have; [`SpreadError::Pieces`],
+    /// Returns [`SpreadError::NoRank`] for a rank that the distribution does not have; [`SpreadError::Pieces`],
     /// [`SpreadError::LeadingDimension`] and [`SpreadError::Storage`] for memory that cannot hold its elements;
     /// [`SpreadError::ViewShape`] and [`SpreadError::ViewOrder`] for a view of another shape or order.
     pub fn fill<'p, T: 'p>(
@@ -367,9 +367,9 @@ impl<T, D: Deref<Target = [T]> + Into<NonNull<[T]>>> Pieces<T, D> {
     /// Returns the local matrix of each piece of the distribution on `rank`, without elements where the rank has no piece.
     ///
     /// # Errors
-    /// [`SpreadError::Pieces`] for another number of pieces than the rank has; [`SpreadError::LeadingDimension`] and
-    /// [`SpreadError::Storage`] for memory that cannot hold its piece; [`SpreadError::ViewShape`] and
-    /// [`SpreadError::ViewOrder`] for a view of another shape or order.
+    /// Returns [`SpreadError::Pieces`] for another number of pieces than the rank has;
+    /// [`SpreadError::LeadingDimension`] and [`SpreadError::Storage`] for memory that cannot hold its piece;
+    /// [`SpreadError::ViewShape`] and [`SpreadError::ViewOrder`] for a view of another shape or order.
     pub(crate) fn fit_to(
         self,
         on: &Distribution,

@@ -47,7 +47,7 @@ impl<T: Scalar> HeldMatrix<'_, T> {
     /// Finds the elements of all ranks that are NaN or infinite; `None` if there are none.
     ///
     /// # Errors
-    /// [`Error::Unreadable`] on every rank if the ranks run different programs.
+    /// Returns [`Error::Unreadable`] on every rank if the ranks run different programs.
     ///
     /// # Collective
     /// All ranks.

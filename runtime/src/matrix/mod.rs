@@ -80,8 +80,8 @@ impl<T: Scalar> Matrix<T> {
     /// [`Product::zeros`](crate::product::Product::zeros) makes a C that the devices have written.
     ///
     /// # Errors
-    /// [`Error::Allocation`] if the system refuses the memory; [`Error::Spread`] if the elements of `rank` are not one
-    /// rectangle.
+    /// Returns [`Error::Allocation`] if the system refuses the memory; [`Error::Spread`] if the elements of `rank` are
+    /// not one rectangle.
     ///
     /// # Panics
     /// If `spread` has no such rank.
@@ -106,8 +106,8 @@ impl<T: Scalar> Matrix<T> {
     /// Generates a matrix.
     ///
     /// # Errors
-    /// [`Error::Allocation`] if the system refuses the memory; [`Error::Spread`] if the elements of `rank` are not one
-    /// rectangle.
+    /// Returns [`Error::Allocation`] if the system refuses the memory; [`Error::Spread`] if the elements of `rank` are
+    /// not one rectangle.
     pub fn generate(spread: Spread, rank: usize, generator: Generator) -> Result<Self, Error> {
         let mut matrix = Self::zeros(spread, rank)?;
         matrix.fill(|row, col| generator.element(row, col));
@@ -119,7 +119,7 @@ impl<'m, T: Scalar> HeldMatrix<'m, T> {
     /// Takes the program's local matrix, with contiguous columns, as a matrix that is only read.
     ///
     /// # Errors
-    /// [`Error::Spread`] if the elements of `rank` are not one rectangle.
+    /// Returns [`Error::Spread`] if the elements of `rank` are not one rectangle.
     pub(crate) fn show(spread: Spread, rank: usize, local: View<'m, T>) -> Result<Self, Error> {
         let frame = Frame::lent(find_part(&spread, rank)?, local.ld());
         Ok(Self {

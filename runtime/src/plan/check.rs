@@ -10,7 +10,7 @@ impl Plan {
     /// Checks a plan that was read.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for an impossible multiplication, [`Error::Plan`] for the rest.
+    /// Returns [`Error::Parameter`] for an impossible multiplication, [`Error::Plan`] for the rest.
     pub(crate) fn check(&self) -> Result<(), Error> {
         self.problem.check()?;
         [

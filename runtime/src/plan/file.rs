@@ -20,8 +20,8 @@ impl Plan {
     /// Reads a plan on the head rank and sends it to all.
     ///
     /// # Errors
-    /// On every rank: [`Error::File`] when the file cannot be read or is no plan, [`Error::Plan`] or [`Error::Parameter`]
-    /// when the plan is of another version, or impossible.
+    /// On every rank, returns [`Error::File`] when the file cannot be read or is no plan, [`Error::Plan`] or
+    /// [`Error::Parameter`] when the plan is of another version, or impossible.
     ///
     /// # Collective
     /// All ranks, with the same path.

@@ -61,7 +61,7 @@ impl MemoryPool {
 /// bytes that each gathering device of this rank may use of the memory left.
 ///
 /// # Errors
-/// [`Error::Memory`] on every rank, for the memory that lacks most.
+/// Returns [`Error::Memory`] on every rank, for the memory that lacks most.
 ///
 /// # Collective
 /// All ranks.
@@ -100,7 +100,7 @@ fn pool_key(host: &str, bound: &MemoryBound, rank: usize) -> PoolKey {
 /// Returns the memory that is available, which an error compares with what was `planned`.
 ///
 /// # Errors
-/// [`Error::Memory`] on every rank, if not even the devices' least need is left.
+/// Returns [`Error::Memory`] on every rank, if not even the devices' least need is left.
 ///
 /// # Collective
 /// All ranks, with the same `planned`.
@@ -129,7 +129,7 @@ pub(crate) fn make_room(
 /// Checks that each rank's host has room for another `bytes`.
 ///
 /// # Errors
-/// [`Error::Memory`] on every rank, for the memory that lacks most.
+/// Returns [`Error::Memory`] on every rank, for the memory that lacks most.
 ///
 /// # Collective
 /// All ranks.
@@ -142,7 +142,7 @@ pub(crate) fn check_room(comm: &dyn Comm, bytes: u64) -> Result<(), Error> {
 /// [planned](fit_to_memory).
 ///
 /// # Errors
-/// [`Error::Memory`] on every rank, with the memory that was available then.
+/// Returns [`Error::Memory`] on every rank, with the memory that was available then.
 ///
 /// # Collective
 /// All ranks, with the same plan.
@@ -177,7 +177,7 @@ pub(crate) fn prepare_operands<T: Scalar>(
 /// memory, with the memory that was available. `count_lent` counts the bytes of matrices that this rank holds already.
 ///
 /// # Errors
-/// [`Error::Memory`] on every rank, for the leanest.
+/// Returns [`Error::Memory`] on every rank, for the leanest.
 ///
 /// # Collective
 /// All ranks.
@@ -276,7 +276,7 @@ fn sum_available(demands: &[RankDemand]) -> BTreeMap<&str, u64> {
 /// Refuses a problem whose matrices are larger than the memory of all hosts together.
 ///
 /// # Errors
-/// [`Error::Memory`] on every rank.
+/// Returns [`Error::Memory`] on every rank.
 ///
 /// # Collective
 /// All ranks.

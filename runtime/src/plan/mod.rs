@@ -205,7 +205,8 @@ impl Plan {
     /// columns of every rank's part for each of its devices.
     ///
     /// # Errors
-    /// [`Error::Shape`] when the layout is not in blocks of C, or the slices do not add up to the parts' columns.
+    /// Returns [`Error::Shape`] when the layout is not in blocks of C, or the slices do not add up to the parts'
+    /// columns.
     pub fn with_layout(
         problem: Problem,
         layout: Layout,
@@ -220,7 +221,7 @@ impl Plan {
     /// allow. `slices` are the columns of all of C for each of every rank's devices, or none if its share is empty.
     ///
     /// # Errors
-    /// [`Error::Shape`] when the shares do not add up to the blocks of k, or the slices to the columns of C.
+    /// Returns [`Error::Shape`] when the shares do not add up to the blocks of k, or the slices to the columns of C.
     pub fn along_k(
         problem: Problem,
         shares: Vec<u64>,

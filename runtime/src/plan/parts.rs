@@ -55,7 +55,7 @@ impl Plan {
     /// Checks that the plan holds A and B whole.
     ///
     /// # Errors
-    /// [`Error::Shape`] if it holds them in parts of k.
+    /// Returns [`Error::Shape`] if it holds them in parts of k.
     pub(crate) fn check_whole(&self) -> Result<(), Error> {
         match self.k_parts() {
             1 => Ok(()),
@@ -69,8 +69,8 @@ impl Plan {
     /// Returns the same plan with A and B in this number of parts of k, at most one for each step.
     ///
     /// # Errors
-    /// [`Error::Parameter`] when it is 0, or more than 1 while k is split among the ranks. With k split nothing is sent,
-    /// and every rank holds its shares of A and B.
+    /// Returns [`Error::Parameter`] when it is 0, or more than 1 while k is split among the ranks. With k split nothing
+    /// is sent, and every rank holds its shares of A and B.
     pub fn with_k_parts(self, k_parts: usize) -> Result<Self, Error> {
         let reason = if k_parts == 0 {
             "A and B are at least one part"

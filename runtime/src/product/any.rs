@@ -35,7 +35,7 @@ impl AnyProduct {
     /// Prepares a product of elements of this type, as [`Session::prepare`] does.
     ///
     /// # Errors
-    /// The errors of [`Session::prepare`].
+    /// Returns the errors of [`Session::prepare`].
     ///
     /// # Collective
     /// All ranks, with the same arguments.

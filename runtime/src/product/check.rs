@@ -9,7 +9,7 @@ use crate::plan::Plan;
 /// Checks that the plan is for elements of this type.
 ///
 /// # Errors
-/// [`Error::Shape`].
+/// Returns [`Error::Shape`].
 pub(super) fn check_element<T: Scalar>(plan: &Plan) -> Result<(), Error> {
     let (planned, found) = (plan.problem().element(), T::TYPE);
     if planned == found {
@@ -22,7 +22,7 @@ pub(super) fn check_element<T: Scalar>(plan: &Plan) -> Result<(), Error> {
 /// Checks that a matrix is spread as the plan says.
 ///
 /// # Errors
-/// [`Error::Shape`].
+/// Returns [`Error::Shape`].
 pub(super) fn check_part<T: Scalar>(
     name: &str,
     matrix: &HeldMatrix<'_, T>,

@@ -29,7 +29,7 @@ impl ProductConfig {
     /// Checks the settings that are wrong for every product.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for blocks or panels of width 0, and for a tolerance that is not above 0.
+    /// Returns [`Error::Parameter`] for blocks or panels of width 0, and for a tolerance that is not above 0.
     pub fn check(&self) -> Result<(), Error> {
         check_widths(self.block.unwrap_or(1), self.panel)?;
         check_epsilon(self.balance.epsilon)

@@ -87,7 +87,7 @@ impl<T: Scalar> PartMove<T> {
     /// Plans the move of a part that lies in `frame`. `allocate` makes new memory for it, if it needs any.
     ///
     /// # Errors
-    /// [`Error::Allocation`], on this rank alone.
+    /// Returns [`Error::Allocation`], on this rank alone.
     pub(super) fn plan(
         comm: &dyn Comm,
         from: &Spread,
@@ -109,7 +109,7 @@ impl<'d, T: Scalar> Course<'d, T> {
     /// Begins with the assignment of the plan, C in this place, and this room for each set of panels.
     ///
     /// # Errors
-    /// [`Error::Unreadable`] on every rank.
+    /// Returns [`Error::Unreadable`] on every rank.
     ///
     /// # Collective
     /// All ranks, if there is a director.

@@ -63,7 +63,7 @@ pub trait Director {
     /// Decides, while the devices compute.
     ///
     /// # Errors
-    /// Any; the multiplication ends with it on all ranks.
+    /// Returns any; the multiplication ends with it on all ranks.
     fn decide(&mut self, at: &StepTimes<'_>) -> Result<Directive, Error>;
 
     /// Takes the steps after the last decision, by rank, and the seconds of a change since then; on the head rank alone.
@@ -72,7 +72,7 @@ pub trait Director {
     /// Checks that this rank's host has room for `bytes` more before a change takes them.
     ///
     /// # Errors
-    /// On every rank, if memory is missing on any: the change is then refused.
+    /// Fails on every rank if memory is missing on any: the change is then refused.
     ///
     /// # Collective
     /// All ranks, after a decision to change.

@@ -193,8 +193,9 @@ impl<T: Element> Product<T> {
     /// Finds the places of A and B on this rank, in the order of the plan's problem.
     ///
     /// # Errors
-    /// [`Error::Shape`] for whole factors where the plan has them in parts of k, for parts of k of a product that was prepared
-    /// for distributions, and for a matrix or memory that does not suit the product, on this rank alone.
+    /// Returns [`Error::Shape`] for whole factors where the plan has them in parts of k, for parts of k of a product
+    /// that was prepared for distributions, and for a matrix or memory that does not suit the product, on this rank
+    /// alone.
     pub(super) fn place_factors<'m>(
         &self,
         factors: Factors<'m, T>,
@@ -246,7 +247,7 @@ impl<T: Element> Product<T> {
     /// Finds the place of C on this rank.
     ///
     /// # Errors
-    /// [`Error::Shape`] for a matrix or memory that does not suit the product, on this rank alone.
+    /// Returns [`Error::Shape`] for a matrix or memory that does not suit the product, on this rank alone.
     pub(super) fn place_c<'m>(
         &self,
         c: Target<'m, T>,

@@ -19,7 +19,7 @@ use crate::session::Session;
 /// Runs a product with a division that `director` changes, for tests.
 ///
 /// # Errors
-/// The errors of [`Product::run`] and of the director.
+/// Returns the errors of [`Product::run`] and of the director.
 ///
 /// # Collective
 /// All ranks, each with a director.

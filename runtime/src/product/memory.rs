@@ -28,7 +28,8 @@ impl<T: Scalar> RunMemory<T> {
     /// Makes the memory that a failed run has lost, and reserves the memory of the devices again.
     ///
     /// # Errors
-    /// On this rank alone: [`Error::Shape`] for a plan of another element type; [`Error::Allocation`]; [`Error::Device`].
+    /// On this rank alone, returns [`Error::Shape`] for a plan of another element type; [`Error::Allocation`];
+    /// [`Error::Device`].
     pub fn renew(&mut self, team: &mut DeviceTeam, plan: &Plan, rank: usize) -> Result<(), Error> {
         if self.rooms.len() != plan.panel_sets() {
             // A failure has cost the rooms.
@@ -42,7 +43,8 @@ impl<T: Scalar> RunMemory<T> {
     /// writes it first, so that its pages lie next to it.
     ///
     /// # Errors
-    /// [`Error::Shape`] for a plan of another element type, [`Error::Allocation`] and [`Error::Device`]; on this rank alone.
+    /// Returns [`Error::Shape`] for a plan of another element type, [`Error::Allocation`] and [`Error::Device`]; on
+    /// this rank alone.
     pub fn make(&mut self, team: &mut DeviceTeam, plan: &Plan, rank: usize) -> Result<(), Error> {
         check_element::<T>(plan)?;
         let (job, slices) = (plan.job_shape(rank), plan.slices(rank));

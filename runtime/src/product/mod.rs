@@ -157,8 +157,8 @@ impl<T: Element> Product<T> {
     /// columns on both sides, which takes addresses but no memory: the part then grows without being copied.
     ///
     /// # Errors
-    /// On this rank alone: [`Error::Allocation`] when memory is missing; [`Error::Spread`] in a session of another number of
-    /// ranks, and [`Error::Device`] in one with other devices.
+    /// On this rank alone, returns [`Error::Allocation`] when memory is missing; [`Error::Spread`] in a session of
+    /// another number of ranks, and [`Error::Device`] in one with other devices.
     pub fn zeros(&self, session: &mut Session) -> Result<Matrix<T>, Error> {
         session.make_zeros(&self.plan)
     }
@@ -186,11 +186,11 @@ impl<T: Element> Product<T> {
     /// ```
     ///
     /// # Errors
-    /// On every rank: [`Error::Spread`] for a session of another number of ranks; [`Error::Shape`] for memory that does not
-    /// hold its part, for a matrix that is not spread as the plan says, and for whole factors where the plan has them in
-    /// parts of k; [`Error::Settings`] if ranks have different products or scalars; [`Error::Device`] or
-    /// [`Error::Allocation`] if a device of any rank fails, which leaves C unspecified; and the errors of making parts of k, if
-    /// that fails on any rank.
+    /// On every rank, returns [`Error::Spread`] for a session of another number of ranks; [`Error::Shape`] for memory
+    /// that does not hold its part, for a matrix that is not spread as the plan says, and for whole factors where the
+    /// plan has them in parts of k; [`Error::Settings`] if ranks have different products or scalars; [`Error::Device`]
+    /// or [`Error::Allocation`] if a device of any rank fails, which leaves C unspecified; and the errors of making
+    /// parts of k, if that fails on any rank.
     ///
     /// # Collective
     /// All ranks, with the same scalars. Parts of k are made on all ranks at the same time, or on none if `alpha` is 0.

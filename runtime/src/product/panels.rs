@@ -82,7 +82,7 @@ impl<T: Scalar> PanelRoom<T> {
     /// Allocates memory that is not written yet.
     ///
     /// # Errors
-    /// [`Error::Allocation`].
+    /// Returns [`Error::Allocation`].
     pub fn allocate(size: RoomSize) -> Result<Self, Error> {
         let memory = try_zeros(size.count(), "the panels of a step")?;
         Ok(Self { memory, size })

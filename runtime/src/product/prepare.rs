@@ -24,10 +24,11 @@ impl Session {
     ///   becomes leaner if memory is short: make its matrices after this call.
     ///
     /// # Errors
-    /// On every rank: [`Error::Shape`] for shapes that do not fit together, and for elements of another type than the plan's;
-    /// [`Error::Settings`] for arguments that differ between ranks; [`Error::Spread`] for distributions or a plan of another
-    /// number of ranks; [`Error::Plan`] with the difference for a plan of other hosts or devices; [`Error::Memory`] and
-    /// [`Error::Allocation`] when memory is missing; and as [`plan`](Self::plan).
+    /// On every rank, returns [`Error::Shape`] for shapes that do not fit together, and for elements of another type
+    /// than the plan's; [`Error::Settings`] for arguments that differ between ranks; [`Error::Spread`] for
+    /// distributions or a plan of another number of ranks; [`Error::Plan`] with the difference for a plan of other
+    /// hosts or devices; [`Error::Memory`] and [`Error::Allocation`] when memory is missing; and as
+    /// [`plan`](Self::plan).
     ///
     /// # Collective
     /// All ranks, with the same arguments.
@@ -80,7 +81,7 @@ impl Session {
     /// ```
     ///
     /// # Errors
-    /// The errors of [`prepare`](Self::prepare) and [`Product::run`].
+    /// Returns the errors of [`prepare`](Self::prepare) and [`Product::run`].
     ///
     /// # Collective
     /// All ranks, with the same arguments but for their memory.
@@ -190,7 +191,7 @@ impl<T: Element> Product<T> {
     /// Takes a plan for matrices that lie where it has them.
     ///
     /// # Errors
-    /// [`Error::Shape`] for a plan of another element type.
+    /// Returns [`Error::Shape`] for a plan of another element type.
     fn of_plan(plan: Plan, config: RunConfig, arguments: Settings) -> Result<Self, Error> {
         check_element::<T>(&plan)?;
         let on = [plan.a(), plan.b(), plan.c()].map(Distribution::from);
@@ -202,7 +203,7 @@ impl<T: Element> Product<T> {
 /// Checks that distributions are over this number of ranks.
 ///
 /// # Errors
-/// [`Error::Spread`].
+/// Returns [`Error::Spread`].
 fn check_ranks(on: [&Distribution; 3], ranks: usize) -> Result<(), Error> {
     let mut others = on.iter().map(|on| on.n_ranks()).filter(|&spread| spread != ranks);
     match others.next() {
@@ -214,7 +215,7 @@ fn check_ranks(on: [&Distribution; 3], ranks: usize) -> Result<(), Error> {
 /// Makes the problem of matrices of these distributions.
 ///
 /// # Errors
-/// [`Error::Shape`], [`Error::Parameter`].
+/// Returns [`Error::Shape`], [`Error::Parameter`].
 fn find_problem(on: [&Distribution; 3], ops: [Op; 2], block: usize) -> Result<Problem, Error> {
     let shapes = on.map(|on| (on.rows(), on.cols()));
     let [a, b] = [0, 1].map(|side| match (shapes[side], ops[side].transposes()) {

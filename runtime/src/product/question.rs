@@ -17,7 +17,7 @@ impl<'c> Question<'c> {
     /// Posts this rank's log.
     ///
     /// # Errors
-    /// The errors of [`Comm`].
+    /// Returns the errors of [`Comm`].
     pub(super) fn ask(comm: &'c dyn Comm, log: Vec<u8>) -> Result<Self, Error> {
         let is_head = comm.rank() == 0;
         let posted = if is_head { None } else { Some(post(comm, 0..1, &log)?) };
@@ -29,7 +29,7 @@ impl<'c> Question<'c> {
     /// Makes it progress; returns `true` once all logs are here on the head rank, and the answer on the others.
     ///
     /// # Errors
-    /// The errors of [`Comm`].
+    /// Returns the errors of [`Comm`].
     pub(super) fn progress(&mut self) -> Result<bool, Error> {
         let mut are_here = true;
         for letter in &mut self.awaited {

@@ -17,7 +17,7 @@ use crate::plan::reduction::plan_sum;
 /// if it computed nothing.
 ///
 /// # Errors
-/// [`Error::Allocation`] on every rank.
+/// Returns [`Error::Allocation`] on every rank.
 ///
 /// # Collective
 /// All ranks, with the same plan, which splits k.

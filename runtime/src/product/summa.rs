@@ -101,8 +101,8 @@ impl<'a, T: Scalar> Summa<'a, '_, '_, T> {
     /// or none has. Ranks that are not in step wait for each other first.
     ///
     /// # Errors
-    /// On every rank: [`Error::Device`] or [`Error::Allocation`] when a device of any rank fails; C is then unspecified. Errors
-    /// of the director, and of making parts of k.
+    /// On every rank, returns [`Error::Device`] or [`Error::Allocation`] when a device of any rank fails; C is then
+    /// unspecified. Errors of the director, and of making parts of k.
     ///
     /// # Collective
     /// All ranks, with the same plan and scalars, after they have agreed on their matrices and memory.
@@ -170,7 +170,7 @@ impl<'a, T: Scalar> Summa<'a, '_, '_, T> {
     /// Runs the job of every device: `C = beta·C`, then all steps on it.
     ///
     /// # Errors
-    /// The same on every rank.
+    /// Returns the same on every rank.
     fn run_job(
         &mut self,
         beta: T,

@@ -55,8 +55,8 @@ impl<T: bytemuck::Pod> UnitArray<T> {
     /// Makes an array of zeros, with `unit_len` elements for each unit. `units` are those of each rank.
     ///
     /// # Errors
-    /// On every rank: [`Error::Settings`] for ranks with different units or lengths; [`Error::Parameter`] for units of
-    /// another number of ranks; [`Error::Allocation`].
+    /// On every rank, returns [`Error::Settings`] for ranks with different units or lengths; [`Error::Parameter`] for
+    /// units of another number of ranks; [`Error::Allocation`].
     ///
     /// # Collective
     /// All ranks, with the same `units`, `unit_len` and type.
@@ -183,7 +183,7 @@ impl<T> DerefMut for UnitArray<T> {
 /// of each rank. Units that stay are not touched, as long as the memory has [room](UnitArray).
 ///
 /// # Errors
-/// On every rank, which keeps the array as it was: [`Error::Settings`] for ranks with different divisions or lengths;
+/// On every rank, which keeps the array as it was, returns [`Error::Settings`] for ranks with different divisions or lengths;
 /// [`Error::Parameter`] for divisions of other totals or numbers of ranks; [`Error::Allocation`].
 ///
 /// # Collective

@@ -25,7 +25,7 @@ const COPIES: f64 = 3.0;
 /// sweeps moves nothing. Measuring takes some tens of milliseconds. Returns 0 on a single rank.
 ///
 /// # Errors
-/// [`Error::Settings`] on every rank for ranks with other lengths; those of [`Comm`].
+/// Returns [`Error::Settings`] on every rank for ranks with other lengths; the errors of [`Comm`].
 ///
 /// # Collective
 /// All ranks, with the same length.

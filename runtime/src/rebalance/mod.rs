@@ -124,8 +124,9 @@ impl Rebalancer {
     /// Divides `total` units over the ranks. `mine` describes this rank.
     ///
     /// # Errors
-    /// On every rank: [`Error::Settings`] for ranks with different totals or configurations, with the names and values;
-    /// [`Error::Adaptive`] for a configuration outside its range, an invalid part, or parts that cannot take all units.
+    /// On every rank, returns [`Error::Settings`] for ranks with different totals or configurations, with the names and
+    /// values; [`Error::Adaptive`] for a configuration outside its range, an invalid part, or parts that cannot take
+    /// all units.
     ///
     /// # Collective
     /// All ranks, with the same total and configuration.
@@ -228,9 +229,9 @@ impl Rebalancer {
     /// [`balance`](Self::balance) in one.
     ///
     /// # Errors
-    /// On every rank: [`Error::Parameter`] for an invalid time, and for `begin` and `end` that do not match, on any rank since
-    /// the last decision; [`Error::Adaptive`] if the times do not admit a division; [`Error::Forked`] in a forked child of the
-    /// process that has made the balancer.
+    /// On every rank, returns [`Error::Parameter`] for an invalid time, and for `begin` and `end` that do not match, on
+    /// any rank since the last decision; [`Error::Adaptive`] if the times do not admit a division; [`Error::Forked`] in
+    /// a forked child of the process that has made the balancer.
     ///
     /// # Collective
     /// All ranks.
@@ -242,8 +243,8 @@ impl Rebalancer {
     /// Ends a sweep. Returns `true` if the parts have changed: the next sweep has the new ones.
     ///
     /// # Errors
-    /// On every rank: [`Error::Parameter`] for an invalid time, and for `begin` and `end` that do not match, on any rank
-    /// since the last decision; the times since then are forgotten. [`Error::Adaptive`] if the times do not
+    /// On every rank, returns [`Error::Parameter`] for an invalid time, and for `begin` and `end` that do not match, on
+    /// any rank since the last decision; the times since then are forgotten. [`Error::Adaptive`] if the times do not
     /// admit a division. [`Error::Forked`] in a forked child of the process that has made the balancer.
     ///
     /// # Collective
@@ -295,7 +296,7 @@ impl Rebalancer {
     /// Makes an array of zeros for the units of this rank's part, each of `unit_len` elements, with room for the moves to come.
     ///
     /// # Errors
-    /// On every rank: [`Error::Settings`] for ranks with different lengths; [`Error::Allocation`].
+    /// On every rank, returns [`Error::Settings`] for ranks with different lengths; [`Error::Allocation`].
     ///
     /// # Collective
     /// All ranks, with the same `unit_len` and type.
@@ -307,7 +308,7 @@ impl Rebalancer {
     /// [room](UnitArray). Called once for each array, before the next sweep.
     ///
     /// # Errors
-    /// On every rank, which keeps the array as it was: [`Error::Settings`] for ranks with arrays of different divisions or
+    /// On every rank, which keeps the array as it was, returns [`Error::Settings`] for ranks with arrays of different divisions or
     /// lengths; [`Error::Parameter`] for an array of other units; [`Error::Allocation`].
     ///
     /// # Collective
@@ -323,7 +324,7 @@ impl Rebalancer {
     /// Called once for each array, before the next sweep.
     ///
     /// # Errors
-    /// On every rank, which keeps its memory as it was: [`Error::Settings`] for ranks with units or elements of different
+    /// On every rank, which keeps its memory as it was, returns [`Error::Settings`] for ranks with units or elements of different
     /// lengths; [`Error::Parameter`] for memory without a place for each unit of the parts before and after the change;
     /// [`Error::Allocation`].
     ///
@@ -344,7 +345,7 @@ impl Rebalancer {
     /// are not touched.
     ///
     /// # Errors
-    /// On every rank, which keeps its memory as it was: [`Error::Settings`] for ranks with units or elements of different
+    /// On every rank, which keeps its memory as it was, returns [`Error::Settings`] for ranks with units or elements of different
     /// lengths; [`Error::Parameter`] for memory without a place for each unit of the parts before and after the change;
     /// [`Error::Allocation`].
     ///
@@ -365,7 +366,7 @@ impl Rebalancer {
     /// the others that it does not [keep](MovedBlocks::kept).
     ///
     /// # Errors
-    /// On every rank, which keeps its memory as it was: [`Error::Settings`] for ranks with units or elements of different
+    /// On every rank, which keeps its memory as it was, returns [`Error::Settings`] for ranks with units or elements of different
     /// lengths; [`Error::Parameter`] for memory without a place for each unit of the parts before and after the change;
     /// [`Error::Allocation`].
     ///
@@ -397,9 +398,9 @@ impl Rebalancer {
     /// Returns the number of sweeps, changes, drifts and unusable times so far, the same on every rank.
     ///
     /// # Errors
-    /// On every rank: [`Error::Parameter`] for an invalid time, and for `begin` and `end` that do not match, on any rank since
-    /// the last decision; [`Error::Adaptive`] if the times do not admit a division; [`Error::Forked`] in a forked child of the
-    /// process that has made the balancer.
+    /// On every rank, returns [`Error::Parameter`] for an invalid time, and for `begin` and `end` that do not match, on
+    /// any rank since the last decision; [`Error::Adaptive`] if the times do not admit a division; [`Error::Forked`] in
+    /// a forked child of the process that has made the balancer.
     ///
     /// # Collective
     /// All ranks, between two sweeps.
@@ -411,9 +412,9 @@ impl Rebalancer {
     /// Returns what is known so far, for a checkpoint; the same bytes on every rank.
     ///
     /// # Errors
-    /// On every rank: [`Error::Parameter`] for an invalid time, and for `begin` and `end` that do not match, on any rank since
-    /// the last decision; [`Error::Adaptive`] if the times do not admit a division; [`Error::Forked`] in a forked child of the
-    /// process that has made the balancer.
+    /// On every rank, returns [`Error::Parameter`] for an invalid time, and for `begin` and `end` that do not match, on
+    /// any rank since the last decision; [`Error::Adaptive`] if the times do not admit a division; [`Error::Forked`] in
+    /// a forked child of the process that has made the balancer.
     ///
     /// # Collective
     /// All ranks, between two sweeps.
@@ -425,8 +426,8 @@ impl Rebalancer {
     /// Goes on from a [`state`](Self::state), with the same parts and the same knowledge.
     ///
     /// # Errors
-    /// On every rank: [`Error::Settings`] for ranks with different bytes; [`Error::Parameter`] for bytes that are no
-    /// state, or one of another number of ranks.
+    /// On every rank, returns [`Error::Settings`] for ranks with different bytes; [`Error::Parameter`] for bytes that
+    /// are no state, or one of another number of ranks.
     ///
     /// # Collective
     /// All ranks, with the same bytes.

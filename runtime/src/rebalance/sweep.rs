@@ -72,7 +72,7 @@ impl SweepTimes {
     /// Returns the sweeps that no decision has seen.
     ///
     /// # Errors
-    /// The first wrong call since the last decision; the sweeps are forgotten then.
+    /// Returns the first wrong call since the last decision; the sweeps are forgotten then.
     pub fn take(&mut self) -> Result<Vec<Option<f64>>, Error> {
         let done = std::mem::take(&mut self.done);
         self.fault.take().map_or(Ok(done), Err)

@@ -302,7 +302,7 @@ impl Report {
     /// rank.
     ///
     /// # Errors
-    /// [`Error::Unreadable`] on every rank.
+    /// Returns [`Error::Unreadable`] on every rank.
     ///
     /// # Collective
     /// All ranks.
@@ -377,7 +377,7 @@ impl Report {
     /// Adds the movement from files and to files on all ranks; `mine` is that of this rank.
     ///
     /// # Errors
-    /// [`Error::Unreadable`] on every rank.
+    /// Returns [`Error::Unreadable`] on every rank.
     ///
     /// # Collective
     /// All ranks.

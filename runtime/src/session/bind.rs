@@ -13,7 +13,7 @@ use crate::error::Error;
 /// Threads and processes that this thread starts are bound as well.
 ///
 /// # Errors
-/// On every rank, when any rank fails: [`Error::Device`] if the cores are not known or the system refuses.
+/// Fails on every rank when any rank fails: [`Error::Device`] if the cores are not known or the system refuses.
 ///
 /// # Collective
 /// All ranks.

@@ -203,9 +203,9 @@ impl SessionBuilder {
     /// Finds or makes the devices of every rank's node.
     ///
     /// # Errors
-    /// On every rank, when any rank fails: [`Error::File`] for the platform file or a model, [`Error::Device`] for hardware that
-    /// fails, [`Error::Parameter`] for devices that name missing hardware or another device's, and for reserved cores that
-    /// the host does not have; [`Error::Settings`] for settings that differ between ranks.
+    /// Fails on every rank when any rank fails: [`Error::File`] for the platform file or a model, [`Error::Device`] for
+    /// hardware that fails, [`Error::Parameter`] for devices that name missing hardware or another device's, and for
+    /// reserved cores that the host does not have; [`Error::Settings`] for settings that differ between ranks.
     ///
     /// # Collective
     /// All ranks, with the same settings. Nodes may differ, and reserved cores may differ between hosts.

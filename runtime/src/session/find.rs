@@ -23,7 +23,7 @@ impl FoundDevices {
     /// Shares the hosts' cores and GPUs among the ranks, by the rules of a session, and makes no device.
     ///
     /// # Errors
-    /// [`Error::Device`] on every rank when a GPU has no address.
+    /// Returns [`Error::Device`] on every rank when a GPU has no address.
     ///
     /// # Collective
     /// All ranks, each with the topology of its host.

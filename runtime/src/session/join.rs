@@ -110,7 +110,7 @@ pub(super) fn gather_on_host<V: Serialize + DeserializeOwned>(
 /// Reads the models that are given by hand, on the head rank.
 ///
 /// # Errors
-/// On every rank: [`Error::File`].
+/// On every rank, returns [`Error::File`].
 ///
 /// # Collective
 /// All ranks, each with its devices.

@@ -29,9 +29,8 @@ impl Session {
     /// Measures and partitions: decides which rank and device computes which part. [`prepare`](Self::prepare) takes the plan.
     ///
     /// # Errors
-    /// On every rank: [`Error::Parameter`] when epsilon is no positive number, [`Error::Memory`] when the matrices or a
-    /// measurement do not fit, [`Error::Device`] or
-    /// [`Error::Balance`] when measuring fails.
+    /// On every rank, returns [`Error::Parameter`] when epsilon is no positive number, [`Error::Memory`] when the
+    /// matrices or a measurement do not fit, [`Error::Device`] or [`Error::Balance`] when measuring fails.
     ///
     /// # Collective
     /// All ranks, with the same arguments.
@@ -128,9 +127,9 @@ impl Session {
     /// first.
     ///
     /// # Errors
-    /// On every rank: [`Error::Plan`] with the difference when the plan was made for other ranks, hosts, nodes or
-    /// devices, and [`Error::Plan`] or [`Error::Parameter`] when it is impossible; [`Error::Memory`] when the matrices
-    /// do not fit.
+    /// On every rank, returns [`Error::Plan`] with the difference when the plan was made for other ranks, hosts, nodes
+    /// or devices, and [`Error::Plan`] or [`Error::Parameter`] when it is impossible; [`Error::Memory`] when the
+    /// matrices do not fit.
     ///
     /// # Collective
     /// All ranks, with the same plan.
@@ -153,7 +152,7 @@ impl Session {
     /// since it was planned.
     ///
     /// # Errors
-    /// On every rank: [`Error::Memory`] with the memory that was available when it was planned, and now.
+    /// On every rank, returns [`Error::Memory`] with the memory that was available when it was planned, and now.
     ///
     /// # Collective
     /// All ranks, with the same plan, before any of them makes a matrix.
@@ -173,7 +172,7 @@ impl Session {
     /// Checks that a plan is possible, and was made for these ranks and devices.
     ///
     /// # Errors
-    /// On every rank: [`Error::Plan`], [`Error::Parameter`].
+    /// On every rank, returns [`Error::Plan`], [`Error::Parameter`].
     ///
     /// # Collective
     /// All ranks, with the same plan.

@@ -17,7 +17,8 @@ use crate::store::{KeySource, KeyedWork, KnownModel};
 /// Writes the operands of updates of `rows × slices[i]` that all ranks are about to measure, if every host has room.
 ///
 /// # Errors
-/// On every rank: [`Error::Memory`] for the host that lacks most, [`Error::Device`] for slices that do not fit the team.
+/// On every rank, returns [`Error::Memory`] for the host that lacks most, [`Error::Device`] for slices that do not fit
+/// the team.
 ///
 /// # Collective
 /// All ranks, each with its own slices.
@@ -40,7 +41,7 @@ pub fn prepare_updates<T: Scalar>(
 /// [`save_models`](Session::save_models); `None` for a device that did not show them.
 ///
 /// # Errors
-/// [`Error::Unreadable`] on every rank.
+/// Returns [`Error::Unreadable`] on every rank.
 ///
 /// # Collective
 /// All ranks.

@@ -21,7 +21,7 @@ impl SegmentCopier {
     /// Chooses the ranks that copy segments: the first of each host but the head rank's.
     ///
     /// # Errors
-    /// The errors of [`Comm`].
+    /// Returns the errors of [`Comm`].
     ///
     /// # Collective
     /// All ranks, with the same `mode`.
@@ -42,7 +42,7 @@ impl SegmentCopier {
     /// the reasons of hosts that cannot keep it, one line each.
     ///
     /// # Errors
-    /// The errors of [`Comm`].
+    /// Returns the errors of [`Comm`].
     ///
     /// # Collective
     /// All ranks; `written` is that of the head rank.

@@ -115,7 +115,7 @@ impl StoreFolder {
     /// Reads every segment, and changes nothing.
     ///
     /// # Errors
-    /// The errors of the system for the folder itself; one that is missing is empty.
+    /// Returns the errors of the system for the folder itself; one that is missing is empty.
     pub fn find_all(&self) -> io::Result<Vec<FoundSegment>> {
         read_listed(|| {
             let mut paths = self.list_files()?;
@@ -127,7 +127,7 @@ impl StoreFolder {
     /// Lists all other files: segments that were set aside, and leftovers of killed writers.
     ///
     /// # Errors
-    /// The errors of the system for the folder.
+    /// Returns the errors of the system for the folder.
     pub fn find_leftovers(&self) -> io::Result<Vec<PathBuf>> {
         let mut paths = self.list_files()?;
         paths.retain(|path| path.extension().is_none_or(|end| end != SEGMENT));
@@ -169,7 +169,7 @@ impl StoreFolder {
     /// on the disk. An earlier segment of this writer is replaced. Returns its path.
     ///
     /// # Errors
-    /// [`Error::Output`], [`Error::File`] or [`Error::Space`]; then there is no such segment.
+    /// Returns [`Error::Output`], [`Error::File`] or [`Error::Space`]; then there is no such segment.
     pub fn write(&self, writer: &str, runs: &[StoredRun]) -> Result<PathBuf, Error> {
         self.write_segment(&self.make_segment(writer, runs)?)
     }
@@ -177,7 +177,7 @@ impl StoreFolder {
     /// Makes the segment of a writer.
     ///
     /// # Errors
-    /// [`Error::Output`] for runs that have no text, or more than a segment may have.
+    /// Returns [`Error::Output`] for runs that have no text, or more than a segment may have.
     pub(super) fn make_segment(
         &self,
         writer: &str,
@@ -200,7 +200,7 @@ impl StoreFolder {
     /// Writes a segment as [`write`](Self::write) does.
     ///
     /// # Errors
-    /// The errors of [`write`](Self::write).
+    /// Returns the errors of [`write`](Self::write).
     pub(super) fn write_segment(&self, segment: &SegmentFile) -> Result<PathBuf, Error> {
         let (folder, path) = (self.place_segments(VERSION), self.place_file(&segment.name));
         fs::create_dir_all(&folder).map_err(|error| Error::output(&path, error))?;
@@ -216,7 +216,7 @@ impl StoreFolder {
     /// Returns `true` if it was written.
     ///
     /// # Errors
-    /// The errors of [`write`](Self::write).
+    /// Returns the errors of [`write`](Self::write).
     pub(crate) fn copy_segment(&self, segment: &SegmentFile) -> Result<bool, Error> {
         let found = read_file(&self.place_file(&segment.name), &mut None);
         if found.is_ok_and(|bytes| bytes == segment.text.as_bytes()) {
@@ -237,7 +237,7 @@ impl StoreFolder {
     /// its name back, unless the job has replaced it once more.
     ///
     /// # Errors
-    /// [`Error::Output`].
+    /// Returns [`Error::Output`].
     pub fn remove_found(&self, segment: &FoundSegment) -> Result<bool, Error> {
         let path = &segment.path;
         let fail = |error: io::Error| Error::output(path, error);
@@ -264,7 +264,7 @@ impl StoreFolder {
     /// Removes a leftover.
     ///
     /// # Errors
-    /// [`Error::Output`].
+    /// Returns [`Error::Output`].
     pub fn remove(&self, path: &Path) -> Result<(), Error> {
         match fs::remove_file(path) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::output(path, error)),

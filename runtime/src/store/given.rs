@@ -24,7 +24,8 @@ impl GivenModels {
     /// Reads the files of a folder for the devices of each rank, which have these names.
     ///
     /// # Errors
-    /// [`Error::File`] for the folder or for a file: one that is missing, cannot be read, or is of another kernel.
+    /// Returns [`Error::File`] for the folder or for a file: one that is missing, cannot be read, or is of another
+    /// kernel.
     pub fn load(folder: &Path, ranks: &[Vec<String>]) -> Result<Self, Error> {
         let metadata = folder.metadata();
         if metadata.is_ok_and(|metadata| !metadata.is_dir()) {
@@ -53,7 +54,7 @@ impl GivenModels {
     /// Returns the times of updates of this width with elements of this type, for each rank's devices.
     ///
     /// # Errors
-    /// [`Error::File`] for a file with times of another type.
+    /// Returns [`Error::File`] for a file with times of another type.
     pub fn find_devices(
         &self,
         element: ElementType,

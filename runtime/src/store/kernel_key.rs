@@ -87,7 +87,7 @@ impl KernelSource {
 /// Returns the checksum and the length of a library: its times are those of this content, whatever its path.
 ///
 /// # Errors
-/// [`Error::File`] if it cannot be read.
+/// Returns [`Error::File`] if it cannot be read.
 pub fn hash_library(path: &Path) -> Result<String, Error> {
     let content = std::fs::read(path).map_err(|error| Error::file(path, error))?;
     let crc32 = crc32fast::hash(&content);

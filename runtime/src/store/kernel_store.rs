@@ -32,7 +32,7 @@ impl KernelStore {
     /// Opens the store for this rank's kernel, which is bound to `core`, or may use all cores of its rank.
     ///
     /// # Errors
-    /// On every rank: [`Error::Device`] if the host's cores are not known, and those of [`Comm`].
+    /// On every rank, returns [`Error::Device`] if the host's cores are not known, and the errors of [`Comm`].
     ///
     /// # Collective
     /// All ranks, with the same `mode`.
@@ -61,7 +61,7 @@ impl KernelStore {
     /// Kernels of a host are timed together: if one of them has to be, all are.
     ///
     /// # Errors
-    /// The errors of [`Comm`].
+    /// Returns the errors of [`Comm`].
     ///
     /// # Collective
     /// All ranks.
@@ -78,7 +78,7 @@ impl KernelStore {
     /// Keeps the repetitions of a size of this rank's kernel; `None` if it has none.
     ///
     /// # Errors
-    /// The errors of [`Comm`].
+    /// Returns the errors of [`Comm`].
     ///
     /// # Collective
     /// All ranks.
@@ -99,7 +99,7 @@ impl KernelStore {
     /// notice.
     ///
     /// # Errors
-    /// The errors of [`Comm`].
+    /// Returns the errors of [`Comm`].
     ///
     /// # Collective
     /// All ranks.

@@ -124,7 +124,7 @@ impl JobStore {
     /// Takes the store that the head rank has read, for the devices of all ranks; `None` on the others, and without one.
     ///
     /// # Errors
-    /// [`Error::Unreadable`] on every rank.
+    /// Returns [`Error::Unreadable`] on every rank.
     ///
     /// # Collective
     /// All ranks.
@@ -355,7 +355,7 @@ impl JobStore {
     /// Writes the times that this job has seen so far, as [`ModelStore::save`] does.
     ///
     /// # Errors
-    /// The errors of [`ModelStore::save`].
+    /// Returns the errors of [`ModelStore::save`].
     pub fn save(&mut self, host: &str) -> Result<Option<(PathBuf, SegmentFile)>, Error> {
         self.store.save(host)
     }
@@ -505,7 +505,7 @@ struct KnownLinks {
 /// Recalls the times of the links between ranks from the store of the head rank.
 ///
 /// # Errors
-/// [`Error::Unreadable`] on every rank.
+/// Returns [`Error::Unreadable`] on every rank.
 ///
 /// # Collective
 /// All ranks.

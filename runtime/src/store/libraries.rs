@@ -53,7 +53,7 @@ impl ChoosingRank {
 /// fastest on the lowest of these ranks.
 ///
 /// # Errors
-/// On every rank: [`Error::Device`] if a library that is named on some rank cannot be used there.
+/// On every rank, returns [`Error::Device`] if a library that is named on some rank cannot be used there.
 ///
 /// # Collective
 /// All ranks, with the same element.

@@ -150,7 +150,7 @@ impl ModelStore {
     /// the path of the segment and its content; `None` if there is nothing to write, or the store is only read.
     ///
     /// # Errors
-    /// The errors of [`StoreFolder::write`].
+    /// Returns the errors of [`StoreFolder::write`].
     pub fn save(&mut self, host: &str) -> Result<Option<(PathBuf, SegmentFile)>, Error> {
         let seen = self.seen.iter().filter(|(_, samples)| !samples.is_empty());
         if !self.may_write || seen.clone().next().is_none() {

@@ -68,7 +68,7 @@ impl StorePlaces {
     /// the XDG rules.
     ///
     /// # Errors
-    /// [`NoStorePlace`] if the variable names no folder, or there is no home.
+    /// Returns [`NoStorePlace`] if the variable names no folder, or there is no home.
     pub fn find() -> Result<Self, NoStorePlace> {
         match std::env::var_os(STORE_VARIABLE) {
             Some(list) => Self::from_list(&list).ok_or(NoStorePlace::Declined),

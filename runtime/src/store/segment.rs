@@ -143,7 +143,7 @@ pub fn format_segment(runs: &[StoredRun]) -> serde_json::Result<String> {
 /// Reads a segment.
 ///
 /// # Errors
-/// [`SegmentError`].
+/// Returns [`SegmentError`].
 pub fn parse_segment(bytes: &[u8]) -> Result<Vec<StoredRun>, SegmentError> {
     let text = str::from_utf8(bytes).map_err(corrupt)?;
     let first = text.lines().next().unwrap_or_default();

@@ -39,8 +39,8 @@ impl<T: Scalar> Exact<T> {
     /// Begins a check with C before the multiplication, which is not read if `beta = 0`.
     ///
     /// # Errors
-    /// [`Error::Parameter`], on every rank, if a scalar or an element is no whole number, or is so large that sums may
-    /// be inexact.
+    /// Returns [`Error::Parameter`], on every rank, if a scalar or an element is no whole number, or is so large that
+    /// sums may be inexact.
     ///
     /// # Collective
     /// All ranks, with their parts of the same matrix.
@@ -74,7 +74,7 @@ impl<T: Scalar> Exact<T> {
     /// Adds A and B, or a part of k of them. With `alpha = 0` they are not read.
     ///
     /// # Errors
-    /// As [`begin`](Self::begin), and [`Error::Shape`] on every rank for factors of another product than C.
+    /// Fails as [`begin`](Self::begin), and [`Error::Shape`] on every rank for factors of another product than C.
     ///
     /// # Collective
     /// All ranks, with their parts of the same matrices; [`Plan::operands`](crate::plan::Plan::operands) gives the
@@ -114,7 +114,7 @@ impl<T: Scalar> Exact<T> {
     /// Finishes the check with C after the multiplication.
     ///
     /// # Errors
-    /// The errors of [`Comm`].
+    /// Returns the errors of [`Comm`].
     ///
     /// # Collective
     /// All ranks, with their parts of the same matrix.

@@ -46,7 +46,7 @@ const SEED: u64 = 0x15_0c_48_20;
 /// Enters a call that adds factors to a check of a matrix of these rows and columns, with this seed and these scalars.
 ///
 /// # Errors
-/// On every rank: [`Error::Settings`], and [`Error::Shape`] for factors of another product.
+/// On every rank, returns [`Error::Settings`], and [`Error::Shape`] for factors of another product.
 ///
 /// # Collective
 /// All ranks.

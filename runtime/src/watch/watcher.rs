@@ -100,7 +100,7 @@ impl RankWatch {
     /// Joins the watches of all ranks. If a rank has no watch, the watch over all ends, and the head rank says so.
     ///
     /// # Errors
-    /// The errors of [`Comm`].
+    /// Returns the errors of [`Comm`].
     ///
     /// # Collective
     /// All ranks.

@@ -68,7 +68,7 @@ struct Amount {
 /// Measures links and speeds of `cluster`, which should be idle.
 ///
 /// # Errors
-/// [`ClusterError::Program`] if a measurement fails.
+/// Returns [`ClusterError::Program`] if a measurement fails.
 pub fn measure_cluster(cluster: &EmulatedCluster) -> Result<ClusterFigures, ClusterError> {
     Ok(ClusterFigures { links: measure_links(cluster)?, speeds: measure_speeds(cluster)? })
 }
@@ -76,7 +76,7 @@ pub fn measure_cluster(cluster: &EmulatedCluster) -> Result<ClusterFigures, Clus
 /// Measures the link between the first host and each other, one after the other.
 ///
 /// # Errors
-/// [`ClusterError::Program`] if a measurement fails.
+/// Returns [`ClusterError::Program`] if a measurement fails.
 pub fn measure_links(cluster: &EmulatedCluster) -> Result<Vec<LinkFigures>, ClusterError> {
     let hosts = &cluster.state().hosts;
     hosts.iter().skip(1).map(|other| measure_link(cluster, &hosts[0].name, &other.name)).collect()
@@ -124,7 +124,7 @@ impl Amount {
 /// Answers one ping-pong at `address`, after it has printed the port.
 ///
 /// # Errors
-/// If the connection breaks.
+/// Fails if the connection breaks.
 pub fn answer_pings(address: &str, say: impl FnOnce(&str)) -> io::Result<()> {
     let listener = TcpListener::bind((address, 0))?;
     say(&listener.local_addr()?.to_string());
@@ -155,7 +155,7 @@ pub fn answer_pings(address: &str, say: impl FnOnce(&str)) -> io::Result<()> {
 /// `bytes` there and back, in seconds. The second transfer each way counts, after TCP has adapted to the link.
 ///
 /// # Errors
-/// If the connection breaks.
+/// Fails if the connection breaks.
 pub fn send_pings(address: &str, rounds: u64, bytes: u64) -> io::Result<[f64; 4]> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_nodelay(true)?;
@@ -228,7 +228,7 @@ fn process_cpu_s() -> f64 {
 /// Measures the speed of each host while all of them compute.
 ///
 /// # Errors
-/// [`ClusterError::Program`] if a measurement fails.
+/// Returns [`ClusterError::Program`] if a measurement fails.
 pub fn measure_speeds(cluster: &EmulatedCluster) -> Result<Vec<HostSpeed>, ClusterError> {
     let mut alone = Command::new(cluster.program());
     alone.arg("spin");

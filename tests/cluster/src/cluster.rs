@@ -34,8 +34,8 @@ impl EmulatedCluster {
     /// If the keeper of a cluster of the same name was killed, its remains are removed first.
     ///
     /// # Errors
-    /// [`ClusterError::Missing`] if this machine, or this user, cannot emulate hosts; [`ClusterError::UpAlready`] if
-    /// there is one of this name; [`ClusterError::Value`] if `spec` is wrong.
+    /// Returns [`ClusterError::Missing`] if this machine, or this user, cannot emulate hosts;
+    /// [`ClusterError::UpAlready`] if there is one of this name; [`ClusterError::Value`] if `spec` is wrong.
     pub fn bring_up(program: &Path, spec: &Spec) -> Result<Self, ClusterError> {
         Self::start(program, spec, true)
     }
@@ -62,7 +62,7 @@ impl EmulatedCluster {
     /// Brings a cluster up that stays until [`take_down`] removes it. `program` is the command `isochron-cluster`.
     ///
     /// # Errors
-    /// The errors of [`bring_up`](Self::bring_up).
+    /// Returns the errors of [`bring_up`](Self::bring_up).
     pub fn bring_up_detached(program: &Path, spec: &Spec) -> Result<Self, ClusterError> {
         let mut cluster = Self::start(program, spec, false)?;
         cluster.keeper = None;
@@ -72,7 +72,7 @@ impl EmulatedCluster {
     /// Finds the cluster called `name`, which another process has brought up.
     ///
     /// # Errors
-    /// [`ClusterError::NotUp`] if there is none, or its keeper was killed.
+    /// Returns [`ClusterError::NotUp`] if there is none, or its keeper was killed.
     pub fn find(program: &Path, name: &str) -> Result<Self, ClusterError> {
         validate_name(name)?;
         let state = ClusterState::read(name)?;
@@ -123,7 +123,7 @@ impl EmulatedCluster {
     /// Counts the processes on each host, without the one that holds it.
     ///
     /// # Errors
-    /// [`ClusterError::Missing`] if there are no control groups.
+    /// Returns [`ClusterError::Missing`] if there are no control groups.
     pub fn n_processes(&self) -> Result<Vec<usize>, ClusterError> {
         let groups = Groups::of_cluster(&self.state.spec.name)?;
         Ok(self
@@ -137,7 +137,7 @@ impl EmulatedCluster {
     /// Changes the CPU quota of a host. Programs on it get more or less CPU time from now on.
     ///
     /// # Errors
-    /// [`ClusterError::Value`] if there is no such host; [`ClusterError::Missing`] if the system refuses.
+    /// Returns [`ClusterError::Value`] if there is no such host; [`ClusterError::Missing`] if the system refuses.
     pub fn change_quota(&mut self, host: &str, quota: Quota) -> Result<(), ClusterError> {
         let idx = self.state.find_host(host)?;
         let spec = &mut self.state.spec;
@@ -149,7 +149,7 @@ impl EmulatedCluster {
     /// Stops every process of a host. Its network still answers, as that of a host whose processes hang.
     ///
     /// # Errors
-    /// [`ClusterError::Value`] if there is no such host.
+    /// Returns [`ClusterError::Value`] if there is no such host.
     pub fn stop_host(&self, host: &str) -> Result<(), ClusterError> {
         let holder = self.state.host(host)?.pid;
         let holder = Pid::from_raw(holder.cast_signed());
@@ -159,7 +159,8 @@ impl EmulatedCluster {
     /// Cuts the link of a host for good: whatever is sent to it or from it is lost, and no sender is told.
     ///
     /// # Errors
-    /// [`ClusterError::Value`] if there is no such host, or if the cluster has a latency: its switch has no such port.
+    /// Returns [`ClusterError::Value`] if there is no such host, or if the cluster has a latency: its switch has no
+    /// such port.
     pub fn cut_link(&self, host: &str) -> Result<(), ClusterError> {
         self.state.host(host)?;
         let name = &self.state.spec.name;
@@ -182,7 +183,7 @@ impl EmulatedCluster {
     /// Makes a command that runs `words`, a program and its arguments, on a host.
     ///
     /// # Errors
-    /// [`ClusterError::Value`] if there is no such host.
+    /// Returns [`ClusterError::Value`] if there is no such host.
     pub fn command<W: AsRef<OsStr>>(
         &self,
         host: &str,
@@ -199,7 +200,7 @@ impl EmulatedCluster {
     /// and its arguments.
     ///
     /// # Errors
-    /// [`ClusterError::Value`] if there is not one number for each host, or no rank at all.
+    /// Returns [`ClusterError::Value`] if there is not one number for each host, or no rank at all.
     pub fn mpirun_command(
         &self,
         launcher: &MpiLauncher,
@@ -231,7 +232,7 @@ impl EmulatedCluster {
     /// Kills the process that holds the hosts, as the system may if memory runs out; for tests of the consequences.
     ///
     /// # Errors
-    /// [`ClusterError::NotUp`] if this process has not brought the cluster up.
+    /// Returns [`ClusterError::NotUp`] if this process has not brought the cluster up.
     pub fn kill_keeper(&mut self) -> Result<(), ClusterError> {
         let name = &self.state.spec.name;
         let keeper = self.keeper.as_mut().ok_or_else(|| ClusterError::NotUp(name.clone()))?;
@@ -261,7 +262,7 @@ impl Drop for EmulatedCluster {
 /// Takes the cluster called `name` down with every process on its hosts; returns `true` if there was anything of it.
 ///
 /// # Errors
-/// [`ClusterError::System`] if something of it cannot be removed.
+/// Returns [`ClusterError::System`] if something of it cannot be removed.
 pub fn take_down(name: &str) -> Result<bool, ClusterError> {
     validate_name(name)?;
     let existed = cluster_folder(name).exists()

@@ -53,7 +53,7 @@ impl Groups {
     /// Makes the group of all others: the process that succeeds owns the cluster's name.
     ///
     /// # Errors
-    /// [`ClusterError::Missing`] if the system refuses; [`ClusterError::UpAlready`] if the group exists.
+    /// Returns [`ClusterError::Missing`] if the system refuses; [`ClusterError::UpAlready`] if the group exists.
     pub(crate) fn claim(&self, name: &str) -> Result<(), ClusterError> {
         fs::create_dir(&self.top).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => ClusterError::UpAlready(name.to_owned()),
@@ -64,7 +64,7 @@ impl Groups {
     /// Makes the groups of the keeper and of `hosts`, with their CPU quotas in cores.
     ///
     /// # Errors
-    /// [`ClusterError::Missing`] if the system refuses.
+    /// Returns [`ClusterError::Missing`] if the system refuses.
     pub(crate) fn create(&self, hosts: &[(String, Option<f64>)]) -> Result<(), ClusterError> {
         if hosts.iter().any(|(_, quota)| quota.is_some()) {
             self.hand_down_controller()?;
@@ -88,7 +88,7 @@ impl Groups {
     /// Changes the CPU quota of a host, in cores; `None` takes it away.
     ///
     /// # Errors
-    /// [`ClusterError::Missing`] if the system refuses.
+    /// Returns [`ClusterError::Missing`] if the system refuses.
     pub(crate) fn change_quota(&self, host: &str, quota: Option<f64>) -> Result<(), ClusterError> {
         self.hand_down_controller()?;
         self.set_quota(&self.top.join(host), quota)
@@ -164,7 +164,7 @@ impl Groups {
     /// Stops every process of a host, except `holder`, and waits until they stand still.
     ///
     /// # Errors
-    /// [`ClusterError::System`] if a process cannot be stopped.
+    /// Returns [`ClusterError::System`] if a process cannot be stopped.
     pub(crate) fn stop(&self, host: &str, holder: Option<Pid>) -> Result<(), ClusterError> {
         let folder = self.top.join(host);
         let mut stopped: Vec<Pid> = Vec::new();
@@ -194,7 +194,7 @@ impl Groups {
     /// Ends every process in the groups, except this one, and removes the groups.
     ///
     /// # Errors
-    /// [`ClusterError::System`] if a process cannot be ended, or a group not be removed.
+    /// Returns [`ClusterError::System`] if a process cannot be ended, or a group not be removed.
     pub(crate) fn remove(&self) -> Result<(), ClusterError> {
         let start = Instant::now();
         loop {

@@ -33,7 +33,7 @@ const NAMESPACES: [(&str, LinkNameSpaceType); 4] = [
 /// Says `made` when they exist, waits for a line, which means that its network card exists too, and then says `ready`.
 ///
 /// # Errors
-/// [`ClusterError::Missing`] if the system refuses.
+/// Returns [`ClusterError::Missing`] if the system refuses.
 pub fn hold_host(spec: &Spec, idx: usize, mut say: impl FnMut(&str)) -> Result<(), ClusterError> {
     let name = host_name(idx);
     Groups::of_cluster(&spec.name)?.join(&name)?;
@@ -68,7 +68,8 @@ fn make_namespaces(name: &str, hosts: &Path) -> Result<(), std::io::Error> {
 /// Replaces this process by `program`, run on host `name` of the cluster in the folder of this process.
 ///
 /// # Errors
-/// [`ClusterError::NotUp`] if the cluster is not up; others if the host cannot be entered or `program` not be started.
+/// Returns [`ClusterError::NotUp`] if the cluster is not up; others if the host cannot be entered or `program` not be
+/// started.
 pub fn enter_host(
     state: &ClusterState,
     name: &str,
@@ -119,7 +120,8 @@ fn move_to_host(state: &ClusterState, name: &str) -> Result<(), ClusterError> {
 /// Cuts the link of host `name` at the bridge, to whose network this process moves.
 ///
 /// # Errors
-/// [`ClusterError::NotUp`] if the cluster is not up; others if the bridge cannot be entered or the link not be cut.
+/// Returns [`ClusterError::NotUp`] if the cluster is not up; others if the bridge cannot be entered or the link not be
+/// cut.
 pub fn cut_link(state: &ClusterState, name: &str) -> Result<(), ClusterError> {
     let idx = state.find_host(name)?;
     let cluster = &state.spec.name;

@@ -30,7 +30,7 @@ struct HostProcess {
 /// `program` is the command `isochron-cluster`.
 ///
 /// # Errors
-/// [`ClusterError::Missing`] if the system refuses; nothing is left of the cluster then.
+/// Returns [`ClusterError::Missing`] if the system refuses; nothing is left of the cluster then.
 pub fn keep_cluster(
     spec: &Spec,
     program: &Path,

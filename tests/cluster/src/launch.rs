@@ -106,7 +106,7 @@ pub(crate) fn write_agent(name: &str, program: &Path) -> Result<(), ClusterError
 /// the words are joined and a shell reads them.
 ///
 /// # Errors
-/// [`ClusterError::Value`] if there is no host.
+/// Returns [`ClusterError::Value`] if there is no host.
 pub fn split_remote(words: &[String]) -> Result<(&str, String), ClusterError> {
     let start = words.iter().position(|word| !word.starts_with('-'));
     match start.and_then(|start| words[start..].split_first()) {

@@ -31,7 +31,7 @@ impl Spec {
     /// Makes the specification of hosts without limits.
     ///
     /// # Errors
-    /// [`ClusterError::Value`] if `name` or `n_hosts` is not allowed.
+    /// Returns [`ClusterError::Value`] if `name` or `n_hosts` is not allowed.
     pub fn new(name: &str, n_hosts: usize) -> Result<Self, ClusterError> {
         let spec = Self {
             name: name.to_owned(),
@@ -48,7 +48,7 @@ impl Spec {
     /// Checks the conditions that the types do not ensure.
     ///
     /// # Errors
-    /// [`ClusterError::Value`] with the first wrong value.
+    /// Returns [`ClusterError::Value`] with the first wrong value.
     pub fn validate(&self) -> Result<(), ClusterError> {
         validate_name(&self.name)?;
         if !(1..=MAX_HOSTS).contains(&self.n_hosts) {

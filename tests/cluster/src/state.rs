@@ -41,7 +41,7 @@ impl ClusterState {
     /// Returns the host called `name`.
     ///
     /// # Errors
-    /// [`ClusterError::Value`] if there is none.
+    /// Returns [`ClusterError::Value`] if there is none.
     pub fn host(&self, name: &str) -> Result<&EmulatedHost, ClusterError> {
         Ok(&self.hosts[self.find_host(name)?])
     }
@@ -49,7 +49,7 @@ impl ClusterState {
     /// Returns the index of the host called `name`.
     ///
     /// # Errors
-    /// [`ClusterError::Value`] if there is none.
+    /// Returns [`ClusterError::Value`] if there is none.
     pub(crate) fn find_host(&self, name: &str) -> Result<usize, ClusterError> {
         self.hosts.iter().position(|host| host.name == name).ok_or_else(|| {
             let hosts = self.hosts.len();

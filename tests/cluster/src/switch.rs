@@ -131,7 +131,7 @@ fn mac_address(frame: &[u8], at: usize) -> Option<[u8; 6]> {
 /// Forwards frames between `devices`, one for each port, until one of them fails.
 ///
 /// # Errors
-/// The system's error on a device.
+/// Returns the system's error on a device.
 pub fn serve_frames(mut switch: Switch, mut devices: Vec<File>) -> io::Result<()> {
     // The system may be late by the slack, 50 µs otherwise.
     rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?;

@@ -11,7 +11,7 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 /// Moves this process into new namespaces.
 ///
 /// # Errors
-/// The system's error.
+/// Returns the system's error.
 pub(crate) fn leave_namespaces(which: UnshareFlags) -> io::Result<()> {
     if which.contains(UnshareFlags::FILES) {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -39,7 +39,7 @@ const TUNSETIFF: rustix::ioctl::Opcode = opcode::write::<i32>(b'T', 202);
 /// receive one. It is gone when the file is closed. Without a frame, reading fails at once.
 ///
 /// # Errors
-/// The system's error.
+/// Returns the system's error.
 pub(crate) fn make_tap(name: &str) -> io::Result<File> {
     let mut request = InterfaceRequest { name: [0; 16], flags: IFF_TAP | IFF_NO_PI, rest: [0; 22] };
     // The last byte ends the name.

@@ -175,7 +175,7 @@ impl<'a> Bundle<'a> {
     /// Adds the libraries that the programs and plugins so far are linked with.
     ///
     /// # Errors
-    /// If a library is not found; the message names it.
+    /// Fails if a library is not found; the message names it.
     pub fn add_libraries(&self) -> Result<()> {
         let lib = self.root.join("lib");
         for library in needed_by(&self.gathered, self.mpi)? {

@@ -19,7 +19,7 @@ pub const LIBRARIES: &str = "lib/kernels";
 /// paths of the libraries.
 ///
 /// # Errors
-/// If a file cannot be copied, or the C compiler refuses one.
+/// Fails if a file cannot be copied, or the C compiler refuses one.
 pub fn add_kernels(workspace: &Workspace, root: &Path) -> Result<Vec<PathBuf>> {
     let [sources, libraries] = [SOURCES, LIBRARIES].map(|folder| root.join(folder));
     let include = root.join("include");

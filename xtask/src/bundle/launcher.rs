@@ -40,7 +40,7 @@ impl LauncherKind {
     /// Reads what a launcher prints for `--version`.
     ///
     /// # Errors
-    /// If no bundle can be made with this launcher; the message names it and those that are supported.
+    /// Fails if no bundle can be made with this launcher; the message names it and those that are supported.
     pub fn of(library: Library, told: &str) -> Result<Self> {
         let first = told.lines().next().unwrap_or_default().trim();
         let kind = match library {
@@ -115,7 +115,7 @@ impl BundledLauncher {
     /// Finds the parts of the installation that this launcher belongs to.
     ///
     /// # Errors
-    /// If no bundle can be made with this launcher, or a part of it is not found.
+    /// Fails if no bundle can be made with this launcher, or a part of it is not found.
     pub fn find(mpi: &MpiInstallation) -> Result<Self> {
         let told = machine::read_output(&mpi.launcher, &["--version"]);
         let told = told.with_context(|| format!("`{} --version` fails", mpi.launcher))?;

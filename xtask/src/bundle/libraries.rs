@@ -84,7 +84,7 @@ fn other_version(line: &str) -> Option<(String, &str)> {
 /// Lists the libraries that these files need; of several with one name, that of the first file.
 ///
 /// # Errors
-/// If a library is not found; the message names it and the file that needs it.
+/// Fails if a library is not found; the message names it and the file that needs it.
 pub fn needed_by(files: &[PathBuf], mpi: &MpiInstallation) -> Result<Vec<PathBuf>> {
     let mut names = BTreeSet::new();
     let mut needed = Vec::new();

@@ -46,8 +46,8 @@ const TESTS: &[&str] = &["isochron-cases", "isochron-cuda-cases", "isochron-benc
 /// Builds with this MPI library, gathers, packs and tries out the bundle; prints the archive's path.
 ///
 /// # Errors
-/// If a step fails. The MPI library may be missing or not supported, another library or `tar` may be missing, or the
-/// archive may not run by itself.
+/// Fails if a step fails. The MPI library may be missing or not supported, another library or `tar` may be missing, or
+/// the archive may not run by itself.
 pub fn run(
     workspace: &Workspace,
     steps: &mut Steps,

@@ -33,7 +33,7 @@ const MULTIPLICATION: [&str; 5] = ["mxm", "--size", "300", "--verify", "probe"];
 /// may load nothing but the bundle and the C library. Then it multiplies as on a host with an older C library. Returns the bundle's folder.
 ///
 /// # Errors
-/// If a run fails, or loads a library of this machine; the message names it.
+/// Fails if a run fails, or loads a library of this machine; the message names it.
 pub fn run(archive: &Path, folder: &Path, kind: LauncherKind) -> Result<PathBuf> {
     if folder.exists() {
         fs::remove_dir_all(folder)?;
@@ -82,7 +82,7 @@ pub fn run(archive: &Path, folder: &Path, kind: LauncherKind) -> Result<PathBuf>
 /// that of ranks with smaller products. The others would take long there.
 ///
 /// # Errors
-/// If one of them fails or leaves no results.
+/// Fails if one of them fails or leaves no results.
 pub fn run_on_emulated_gpu(bundle: &Path) -> Result<()> {
     execute(&mut command_on_emulator(bundle, "isochron-gpu-check"))?;
     let file = bundle.join("bench/campaigns/gpu-ranks.toml");

@@ -181,8 +181,8 @@ impl CampaignComparison {
     /// Compares a campaign with a baseline.
     ///
     /// # Errors
-    /// [`CampaignError::File`] if a folder holds no campaign, or the baseline and the campaign have nothing in common;
-    /// [`CampaignError::Line`] if a file in it is damaged.
+    /// Returns [`CampaignError::File`] if a folder holds no campaign, or the baseline and the campaign have nothing in
+    /// common; [`CampaignError::Line`] if a file in it is damaged.
     pub fn read(baseline: &[PathBuf], compared: &Path) -> Result<Self, CampaignError> {
         let sides: Vec<Side> =
             baseline.iter().map(|folder| Side::read(folder)).collect::<Result<_, _>>()?;

@@ -34,7 +34,7 @@ pub(super) fn merge(one: &Parameters, other: &Parameters) -> Parameters {
 /// have all rows.
 ///
 /// # Errors
-/// A row or a point that is left alone, or more than [`MOST`] points.
+/// Fails for a row or a point that is left alone, or more than [`MOST`] points.
 pub(super) fn join(points: &[Parameters], rows: &[Parameters]) -> Result<Vec<Parameters>, String> {
     let has =
         |all: &[Parameters], name: &String| all.first().is_some_and(|it| it.contains_key(name));

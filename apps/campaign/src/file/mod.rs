@@ -154,7 +154,7 @@ impl Campaign {
     /// Reads a campaign file.
     ///
     /// # Errors
-    /// [`CampaignError::File`] if it cannot be read, [`CampaignError::Line`] for a mistake in it.
+    /// Returns [`CampaignError::File`] if it cannot be read, [`CampaignError::Line`] for a mistake in it.
     pub fn read(path: &Path) -> Result<Self, CampaignError> {
         Self::read_as(path, false)
     }
@@ -216,7 +216,7 @@ impl Contender {
     /// is not filled in: [`CommandLine::describe`] shows its name.
     ///
     /// # Errors
-    /// A quotation mark without its other half.
+    /// Fails for a quotation mark without its other half.
     pub fn make_command(
         &self,
         parameters: &Parameters,

@@ -143,7 +143,7 @@ impl FolderLock {
     /// Checks that this engine still holds the folder.
     ///
     /// # Errors
-    /// [`CampaignError::Write`].
+    /// Returns [`CampaignError::Write`].
     pub fn check(&self) -> Result<(), CampaignError> {
         let reason = match Claim::read(&self.path) {
             Some(claim) if claim == self.claim => return Ok(()),

@@ -52,8 +52,9 @@ pub(crate) fn find_part(folder: &Path, nodes: u32) -> PathBuf {
 /// Makes the folder of a campaign whose file says how many nodes points need, or takes one that is there.
 ///
 /// # Errors
-/// [`CampaignError::File`] if it cannot be used, has measurements of another campaign, or of one whose file did not say how many
-/// nodes points need; [`CampaignError::Line`] if a file in it is damaged; [`CampaignError::Write`] if the file cannot be kept in it.
+/// Returns [`CampaignError::File`] if it cannot be used, has measurements of another campaign, or of one whose file did
+/// not say how many nodes points need; [`CampaignError::Line`] if a file in it is damaged; [`CampaignError::Write`] if
+/// the file cannot be kept in it.
 pub(crate) fn prepare_parts(path: &Path, campaign: &Campaign) -> Result<(), CampaignError> {
     make_folder(path)?;
     read_begun(path, campaign)?;
@@ -63,7 +64,8 @@ pub(crate) fn prepare_parts(path: &Path, campaign: &Campaign) -> Result<(), Camp
 /// Reads the repetitions in the folder of a campaign, which may not be there yet.
 ///
 /// # Errors
-/// [`CampaignError::File`] if the campaign cannot run in it, [`CampaignError::Line`] if a file in it is damaged.
+/// Returns [`CampaignError::File`] if the campaign cannot run in it, [`CampaignError::Line`] if a file in it is
+/// damaged.
 pub(crate) fn read_begun(
     path: &Path,
     campaign: &Campaign,
@@ -152,8 +154,8 @@ impl CampaignFolder {
     /// A last line that was cut off is dropped, and one that lacks its end alone gets it.
     ///
     /// # Errors
-    /// [`CampaignError::Held`] if another engine has it; [`CampaignError::File`] if it cannot be used, or holds measurements of
-    /// another campaign.
+    /// Returns [`CampaignError::Held`] if another engine has it; [`CampaignError::File`] if it cannot be used, or holds
+    /// measurements of another campaign.
     pub fn open(
         path: &Path,
         campaign: &Campaign,
@@ -182,8 +184,8 @@ impl CampaignFolder {
     /// Checks that the folder is as this engine has left it.
     ///
     /// # Errors
-    /// [`CampaignError::Write`] if another engine has taken the folder, or its lines were moved, removed or added to. A line would
-    /// be lost, or would follow half of another one.
+    /// Returns [`CampaignError::Write`] if another engine has taken the folder, or its lines were moved, removed or
+    /// added to. A line would be lost, or would follow half of another one.
     pub fn check(&self) -> Result<(), CampaignError> {
         let path = self.path.join(POINTS);
         let reason = match (fs::symlink_metadata(&path), self.points.metadata()) {
@@ -208,8 +210,8 @@ impl CampaignFolder {
     /// Writes the line of a repetition, and waits until it is on the disk.
     ///
     /// # Errors
-    /// [`CampaignError::Write`] if the file cannot be written, if another engine has taken the folder, or if its lines were
-    /// moved, removed or added to. The file has whole lines all the same.
+    /// Returns [`CampaignError::Write`] if the file cannot be written, if another engine has taken the folder, or if
+    /// its lines were moved, removed or added to. The file has whole lines all the same.
     pub fn append(&mut self, repetition: &Repetition) -> Result<(), CampaignError> {
         self.check()?;
         let written = serde_json::to_string(repetition).map_err(io::Error::from).and_then(|line| {
@@ -236,8 +238,8 @@ impl CampaignFolder {
     /// Keeps the description of an environment as `env/NAME.json`; returns its name.
     ///
     /// # Errors
-    /// [`CampaignError::Write`] if the file cannot be written, if another engine has taken the folder, or if its lines were
-    /// moved, removed or added to.
+    /// Returns [`CampaignError::Write`] if the file cannot be written, if another engine has taken the folder, or if
+    /// its lines were moved, removed or added to.
     pub fn keep_environment(&self, facts: &Value) -> Result<String, CampaignError> {
         self.keep(ENVIRONMENTS, facts, &format!("{facts:#}\n"))
     }
@@ -245,8 +247,8 @@ impl CampaignFolder {
     /// Keeps a document that a contender printed, before the line that names it; returns its name.
     ///
     /// # Errors
-    /// [`CampaignError::Write`] if the file cannot be written, if another engine has taken the folder, or if its lines were
-    /// moved, removed or added to.
+    /// Returns [`CampaignError::Write`] if the file cannot be written, if another engine has taken the folder, or if
+    /// its lines were moved, removed or added to.
     pub fn keep_document(&self, document: &Value) -> Result<String, CampaignError> {
         self.keep(DOCUMENTS, document, &document.to_string())
     }
@@ -264,7 +266,7 @@ impl CampaignFolder {
 /// Reads a document that a contender printed from the first of these folders that has it; `None` if it was removed to save room.
 ///
 /// # Errors
-/// [`CampaignError::File`] if it cannot be read, or is damaged.
+/// Returns [`CampaignError::File`] if it cannot be read, or is damaged.
 pub(crate) fn read_document(
     folders: &[PathBuf],
     name: &str,
@@ -346,7 +348,7 @@ impl FolderContent {
 /// Reads the folder of a campaign.
 ///
 /// # Errors
-/// [`CampaignError::File`] if it is no such folder, [`CampaignError::Line`] if a file in it is damaged.
+/// Returns [`CampaignError::File`] if it is no such folder, [`CampaignError::Line`] if a file in it is damaged.
 pub(crate) fn read_folder(path: &Path) -> Result<FolderContent, CampaignError> {
     let file = path.join(FILE);
     if let Err(error) = open_regular(&file) {

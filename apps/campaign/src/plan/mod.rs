@@ -99,7 +99,7 @@ impl CampaignPlan {
     /// Plans a campaign whose folder is, or will be, `folder`, on a host with this memory available.
     ///
     /// # Errors
-    /// [`CampaignError::File`] and [`CampaignError::Line`] for a folder in which it cannot run.
+    /// Returns [`CampaignError::File`] and [`CampaignError::Line`] for a folder in which it cannot run.
     pub fn new(
         campaign: &Campaign,
         folder: &Path,

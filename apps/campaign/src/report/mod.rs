@@ -177,7 +177,8 @@ impl CampaignReport {
     /// Makes the report of the campaign in a folder.
     ///
     /// # Errors
-    /// [`CampaignError::File`] if it is no folder of a campaign, [`CampaignError::Line`] if a file in it is damaged.
+    /// Returns [`CampaignError::File`] if it is no folder of a campaign, [`CampaignError::Line`] if a file in it is
+    /// damaged.
     pub fn read(folder: &Path) -> Result<Self, CampaignError> {
         let content = read_folder(folder)?;
         let names = content.repetitions.iter().map(|repetition| repetition.environment.clone());
@@ -233,7 +234,7 @@ impl CampaignReport {
     /// Writes `report.md`, `points.csv` and `report.html` into a folder.
     ///
     /// # Errors
-    /// [`CampaignError::File`] for one that cannot be written.
+    /// Returns [`CampaignError::File`] for one that cannot be written.
     pub fn write(&self, folder: &Path) -> Result<(), CampaignError> {
         let page = self.format_html();
         let path = folder.join("report.html");

@@ -218,7 +218,7 @@ impl Runs {
 /// Reads the documents of the repetitions that count from these folders, ascending by value.
 ///
 /// # Errors
-/// [`CampaignError::File`] if a document is damaged.
+/// Returns [`CampaignError::File`] if a document is damaged.
 pub(super) fn read_documents<'h>(
     folders: &[PathBuf],
     campaign: &Campaign,

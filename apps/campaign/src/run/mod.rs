@@ -48,9 +48,9 @@ pub struct CampaignProgress<'r> {
 /// `observe` is called before each repetition. When `stop` is set, the repetition under way is killed and left out.
 ///
 /// # Errors
-/// [`CampaignError::Stopped`] after `stop`; [`CampaignError::Held`] if another engine has the folder;
-/// [`CampaignError::File`], [`CampaignError::Line`] and [`CampaignError::Write`] for files in it. In each case the folder is
-/// as good as before, and the next run goes on.
+/// Returns [`CampaignError::Stopped`] after `stop`; [`CampaignError::Held`] if another engine has the folder;
+/// [`CampaignError::File`], [`CampaignError::Line`] and [`CampaignError::Write`] for files in it. In each case the
+/// folder is as good as before, and the next run goes on.
 pub fn run(
     campaign: &Campaign,
     folder: &Path,
@@ -72,7 +72,7 @@ pub fn run(
 /// for several numbers of nodes may run at the same time.
 ///
 /// # Errors
-/// [`CampaignError::Nodes`] if no point needs this number of nodes; [`CampaignError::Stopped`] after `stop`;
+/// Returns [`CampaignError::Nodes`] if no point needs this number of nodes; [`CampaignError::Stopped`] after `stop`;
 /// [`CampaignError::Held`] if another engine has the folder; [`CampaignError::File`], [`CampaignError::Line`] and
 /// [`CampaignError::Write`] for files in it. In each case the folder is as good as before, and the next run goes on.
 pub fn run_nodes(

@@ -11,8 +11,8 @@ impl Topology {
     /// Binds the calling thread to the processing units of `core`.
     ///
     /// # Errors
-    /// [`DeviceError::Binding`] if the core is not of this machine (hwloc would pretend to succeed), or the system
-    /// refuses.
+    /// Returns [`DeviceError::Binding`] if the core is not of this machine (hwloc would pretend to succeed), or the
+    /// system refuses.
     pub fn bind_current_thread(&self, core: &CoreInfo) -> Result<(), DeviceError> {
         self.bind_to_units(&core.pus)
             .map_err(|reason| DeviceError::Binding { core: core.core, reason })
@@ -21,7 +21,7 @@ impl Topology {
     /// Binds the calling thread to these processing units together.
     ///
     /// # Errors
-    /// [`DeviceError::BindingTogether`] if the topology is another machine's, or the system refuses.
+    /// Returns [`DeviceError::BindingTogether`] if the topology is another machine's, or the system refuses.
     pub(crate) fn bind_current_thread_to_units(&self, units: &[u32]) -> Result<(), DeviceError> {
         self.bind_to_units(units)
             .map_err(|reason| DeviceError::BindingTogether { units: units.to_vec(), reason })
@@ -50,7 +50,7 @@ impl Topology {
     /// Returns the operating system's indices of the processing units that the calling thread may run on, ascending.
     ///
     /// # Errors
-    /// [`DeviceError::BindingUnknown`] if the system does not tell, or the topology is another machine's.
+    /// Returns [`DeviceError::BindingUnknown`] if the system does not tell, or the topology is another machine's.
     pub(crate) fn current_binding(&self) -> Result<Vec<u32>, DeviceError> {
         self.ask_this_system(|hwloc| hwloc.cpu_binding(CpuBindingFlags::THREAD))
             .map(|set| set_indices(&set))

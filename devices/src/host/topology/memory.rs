@@ -16,7 +16,7 @@ impl Topology {
     /// `area` is aligned, and lies in one allocation, which stays while the call lasts.
     ///
     /// # Errors
-    /// [`DeviceError::MemoryPlace`] if the system refuses, or the topology is another machine's.
+    /// Returns [`DeviceError::MemoryPlace`] if the system refuses, or the topology is another machine's.
     pub(crate) unsafe fn move_to_numa<T>(
         &self,
         area: *const [T],

@@ -80,7 +80,7 @@ impl Topology {
     /// nothing.
     ///
     /// # Errors
-    /// [`DeviceError::Topology`] if hwloc cannot read it.
+    /// Returns [`DeviceError::Topology`] if hwloc cannot read it.
     pub fn discover() -> Result<Self, DeviceError> {
         let topology = Self::build("this machine", Ok, |error| {
             let names = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
@@ -93,7 +93,7 @@ impl Topology {
     /// Reads a machine described in hwloc's synthetic notation, such as `pack:2 core:4 pu:2`, for tests and planning.
     ///
     /// # Errors
-    /// [`DeviceError::Topology`] if the description is not valid.
+    /// Returns [`DeviceError::Topology`] if the description is not valid.
     pub fn from_synthetic(description: &str) -> Result<Self, DeviceError> {
         let origin = format!("the synthetic description `{description}`");
         Self::build(
@@ -106,7 +106,7 @@ impl Topology {
     /// Reads a machine that was saved in hwloc's XML format (`lstopo machine.xml`).
     ///
     /// # Errors
-    /// [`DeviceError::Topology`] if the text is not such a description.
+    /// Returns [`DeviceError::Topology`] if the text is not such a description.
     pub fn from_xml(xml: &str) -> Result<Self, DeviceError> {
         Self::build("a saved host", |builder| Ok(builder.from_xml(xml)?), |_| explain_xml(xml))
     }

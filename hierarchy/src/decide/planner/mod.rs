@@ -114,7 +114,7 @@ impl Planner {
     /// `kernel_width`; the problem is as many of them as `config` has steps.
     ///
     /// # Errors
-    /// [`DecideError`] if C has more blocks than can be counted.
+    /// Returns [`DecideError`] if C has more blocks than can be counted.
     ///
     /// # Panics
     /// If there are no nodes.
@@ -152,7 +152,7 @@ impl Planner {
     /// Takes the answer to the request that [`step`](Self::step) returned.
     ///
     /// # Errors
-    /// [`BalanceError::NotMeasuring`] if it answers another request, or none; else as [`Inpa::observe`].
+    /// Returns [`BalanceError::NotMeasuring`] if it answers another request, or none; else as [`Inpa::observe`].
     pub fn observe(&mut self, answer: PlanAnswer) -> Result<(), DecideError> {
         let BalanceStep::Measure(request) = &self.next else {
             return Err(BalanceError::NotMeasuring.into());

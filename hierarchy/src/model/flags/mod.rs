@@ -19,7 +19,7 @@ impl Flag {
     /// `O(n log n)` for `n` points.
     ///
     /// # Errors
-    /// [`ModelError::InvalidPoint`] or [`ModelError::InvalidInterval`] for a bad point.
+    /// Returns [`ModelError::InvalidPoint`] or [`ModelError::InvalidInterval`] for a bad point.
     pub fn find(points: &[Point]) -> Result<Vec<Self>, ModelError> {
         points.iter().try_for_each(Point::check)?;
         Ok(find_contradictions(&average_measured(points)))

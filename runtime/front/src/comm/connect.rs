@@ -22,10 +22,9 @@ const COMM_VARIABLE: &str = "ISOCHRON_COMM";
 /// one. So the processes above this one are looked at, on systems that show them.
 ///
 /// # Errors
-/// [`Error::Launcher`] when the launcher belongs to another MPI library than the program;
-/// [`Error::WithinMpi`] when a program that is a rank of a job has started this one; [`Error::Forked`] in a forked child of a
-/// process that has met MPI;
-/// [`Error::Parameter`] when `ISOCHRON_COMM` is neither value, or asks for MPI in a build without it;
+/// Returns [`Error::Launcher`] when the launcher belongs to another MPI library than the program; [`Error::WithinMpi`]
+/// when a program that is a rank of a job has started this one; [`Error::Forked`] in a forked child of a process that
+/// has met MPI; [`Error::Parameter`] when `ISOCHRON_COMM` is neither value, or asks for MPI in a build without it;
 /// [`Error::Settings`] when it is not the same for all processes of a launcher.
 ///
 /// # Collective

@@ -30,7 +30,7 @@ impl<T: Scalar> ArrayElements<T> {
     /// Fills `out` with the next elements.
     ///
     /// # Errors
-    /// The line and the reason.
+    /// Returns the line and the reason.
     pub fn read_next(&mut self, out: &mut [T]) -> Result<Losses, String> {
         let mut losses = Losses::default();
         for element in out.iter_mut() {

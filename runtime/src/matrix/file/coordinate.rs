@@ -49,7 +49,7 @@ impl CoordinateElements {
     /// Fills `out` with the next elements of the dense matrix.
     ///
     /// # Errors
-    /// The line and the reason.
+    /// Returns the line and the reason.
     pub fn read_next<T: Scalar>(&mut self, out: &mut [T]) -> Result<Losses, String> {
         let mut losses = Losses::default();
         if self.left.is_none() {

@@ -30,7 +30,7 @@ impl NumberedLines {
     /// Reads a line, which is empty at the end of the file alone. Of a comment that is too long the rest is left out.
     ///
     /// # Errors
-    /// The line and the reason.
+    /// Returns the line and the reason.
     pub fn next_raw(&mut self) -> Result<&str, String> {
         self.bytes.clear();
         self.line.clear();
@@ -58,7 +58,7 @@ impl NumberedLines {
     /// Returns the next line that is neither empty nor a comment.
     ///
     /// # Errors
-    /// The line and the reason.
+    /// Returns the line and the reason.
     pub fn next_data(&mut self) -> Result<Option<&str>, String> {
         while !self.next_raw()?.is_empty() {
             if !self.line.trim().is_empty() && !self.is_comment() {

@@ -119,8 +119,8 @@ pub struct OutputFile {
 /// estimated, and the rest is given back.
 ///
 /// # Errors
-/// [`Error::File`] on every rank if the ending is unknown or the head rank cannot write in the folder; [`Error::Space`] if
-/// there is too little space.
+/// Returns [`Error::File`] on every rank if the ending is unknown or the head rank cannot write in the folder;
+/// [`Error::Space`] if there is too little space.
 ///
 /// # Collective
 /// All ranks.
@@ -152,8 +152,8 @@ impl OutputFile {
     /// `digest` is that of this rank's elements, taken before they were checked.
     ///
     /// # Errors
-    /// [`Error::Output`] on every rank if a rank that writes fails, or the elements in the file are others; [`Error::Shape`]
-    /// for a [window](super::Spread::within): no rank holds the rest.
+    /// Returns [`Error::Output`] on every rank if a rank that writes fails, or the elements in the file are others;
+    /// [`Error::Shape`] for a [window](super::Spread::within): no rank holds the rest.
     ///
     /// # Collective
     /// All ranks.
@@ -328,7 +328,7 @@ fn add_run<T: Scalar>(digest: &mut Digest, rows: usize, first: usize, mut elemen
 /// process.
 ///
 /// # Errors
-/// [`Error::File`] if the file is missing or broken.
+/// Returns [`Error::File`] if the file is missing or broken.
 pub fn digest_file<T: Scalar>(path: &Path) -> Result<((usize, usize), Digest), Error> {
     let failed = |reason: String| Error::file(path, reason);
     let format = Format::<T>::of_path(path)?;
@@ -352,9 +352,9 @@ pub fn digest_file<T: Scalar>(path: &Path) -> Result<((usize, usize), Digest), E
 /// Writes `matrix` to the file at `path`.
 ///
 /// # Errors
-/// On every rank: [`Error::File`] if the ending is unknown or the head rank cannot write in the folder; [`Error::Space`] if
-/// there is too little space; [`Error::Output`] if a rank that writes fails, or the elements in the file are others;
-/// [`Error::Shape`] for a [window](super::Spread::within): no rank holds the rest.
+/// On every rank, returns [`Error::File`] if the ending is unknown or the head rank cannot write in the folder;
+/// [`Error::Space`] if there is too little space; [`Error::Output`] if a rank that writes fails, or the elements in the
+/// file are others; [`Error::Shape`] for a [window](super::Spread::within): no rank holds the rest.
 ///
 /// # Collective
 /// All ranks, with the same `path`.

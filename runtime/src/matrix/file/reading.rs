@@ -34,7 +34,7 @@ pub struct InputFile {
 /// Opens the file at `path`, and reads the shape of its matrix.
 ///
 /// # Errors
-/// [`Error::File`] on every rank if the head rank cannot read the header, or the file is plainly too short.
+/// Returns [`Error::File`] on every rank if the head rank cannot read the header, or the file is plainly too short.
 ///
 /// # Collective
 /// All ranks, with the same path.
@@ -98,9 +98,9 @@ impl InputFile {
     /// file become the nearest ones of `f64`, and these the nearest of `T`: infinite beyond its range.
     ///
     /// # Errors
-    /// [`Error::File`] on every rank if the file is broken, truncated, of another shape than `spread`, holds complex
-    /// numbers and `T` is real, or has changed since it was opened; [`Error::Spread`] if a rank of `spread` holds more than
-    /// one rectangle; [`Error::Allocation`].
+    /// Returns [`Error::File`] on every rank if the file is broken, truncated, of another shape than `spread`, holds
+    /// complex numbers and `T` is real, or has changed since it was opened; [`Error::Spread`] if a rank of `spread`
+    /// holds more than one rectangle; [`Error::Allocation`].
     ///
     /// # Collective
     /// All ranks, with the same arguments.
@@ -148,7 +148,7 @@ impl InputFile {
     /// Checks, once all is read, that the file has not changed meanwhile. After it has read more, it checks again.
     ///
     /// # Errors
-    /// [`Error::File`] on every rank if the file has changed since it was opened.
+    /// Returns [`Error::File`] on every rank if the file has changed since it was opened.
     ///
     /// # Collective
     /// All ranks.
@@ -217,9 +217,9 @@ fn blame_change<R>(file: &WatchedFile, outcome: Result<R, String>) -> Result<R, 
 /// what was [lost](InputFile::describe_losses) of its numbers.
 ///
 /// # Errors
-/// On every rank: [`Error::File`] if the file cannot be read, is broken, truncated or of another shape than `spread`, holds
-/// complex numbers and `T` is real, or has changed meanwhile; [`Error::Spread`] if a rank of `spread` holds more than one
-/// rectangle; [`Error::Allocation`].
+/// On every rank, returns [`Error::File`] if the file cannot be read, is broken, truncated or of another shape than
+/// `spread`, holds complex numbers and `T` is real, or has changed meanwhile; [`Error::Spread`] if a rank of `spread`
+/// holds more than one rectangle; [`Error::Allocation`].
 ///
 /// # Collective
 /// All ranks, with the same arguments.

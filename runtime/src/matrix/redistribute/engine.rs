@@ -37,7 +37,7 @@ impl<T: bytemuck::Pod> Movement<T> {
     /// memory. No rank packs or waits for more than `limit` elements at a time, but for an element or two for each rank.
     ///
     /// # Errors
-    /// [`Error::Allocation`], on this rank alone.
+    /// Returns [`Error::Allocation`], on this rank alone.
     ///
     /// # Panics
     /// If the spreads are over another number of ranks than `comm`.
@@ -56,7 +56,7 @@ impl<T: bytemuck::Pod> Movement<T> {
     /// take their turns.
     ///
     /// # Errors
-    /// [`Error::Allocation`], on this rank alone.
+    /// Returns [`Error::Allocation`], on this rank alone.
     pub(crate) fn plan_with(
         comm: &dyn Comm,
         from: &Spread,
@@ -75,7 +75,7 @@ impl<T: bytemuck::Pod> Movement<T> {
     /// sends its own value.
     ///
     /// # Errors
-    /// [`Error::Allocation`], on this rank alone.
+    /// Returns [`Error::Allocation`], on this rank alone.
     pub(crate) fn in_rounds(
         comm: &dyn Comm,
         from: &Spread,

@@ -94,8 +94,9 @@ impl<T> Default for RedistributeConfig<T> {
 /// `from` transposed if the matrix is.
 ///
 /// # Errors
-/// On every rank if any rank fails: [`Error::Spread`] for spreads of different shapes or of another number of ranks, memory
-/// that cannot hold its part; [`Error::Settings`] for arguments that differ between ranks; [`Error::Allocation`].
+/// On every rank if any rank fails, returns [`Error::Spread`] for spreads of different shapes or of another number of
+/// ranks, memory that cannot hold its part; [`Error::Settings`] for arguments that differ between ranks;
+/// [`Error::Allocation`].
 ///
 /// # Collective
 /// All ranks, with the same spreads, orders, element size, limit and transposition. Leading dimensions may differ.
@@ -143,8 +144,8 @@ impl<T: Scalar> Matrix<T> {
     /// [`transposed`](RedistributeConfig::transposed) says so.
     ///
     /// # Errors
-    /// On every rank if any rank fails: [`Error::Spread`] for spreads of different shapes or of another number of ranks, and
-    /// for memory that cannot hold its part; [`Error::Settings`] for arguments that differ between ranks;
+    /// On every rank if any rank fails, returns [`Error::Spread`] for spreads of different shapes or of another number
+    /// of ranks, and for memory that cannot hold its part; [`Error::Settings`] for arguments that differ between ranks;
     /// [`Error::Allocation`]. Also [`Error::Spread`] if a rank of `to` holds more than one rectangle.
     ///
     /// # Collective
@@ -169,8 +170,8 @@ impl<T: Scalar> HeldMatrix<'_, T> {
     /// Copies the matrix to another spread.
     ///
     /// # Errors
-    /// On every rank if any rank fails: [`Error::Spread`] for spreads of different shapes or of another number of ranks, and
-    /// for memory that cannot hold its part; [`Error::Settings`] for arguments that differ between ranks;
+    /// On every rank if any rank fails, returns [`Error::Spread`] for spreads of different shapes or of another number
+    /// of ranks, and for memory that cannot hold its part; [`Error::Settings`] for arguments that differ between ranks;
     /// [`Error::Allocation`].
     ///
     /// # Collective
@@ -211,8 +212,8 @@ impl<T: Scalar> HeldMatrix<'_, T> {
     /// Copies the matrix to `target`, the memory of its spread `to`.
     ///
     /// # Errors
-    /// On every rank if any rank fails: [`Error::Spread`] for spreads of different shapes or of another number of ranks, and
-    /// for memory that cannot hold its part; [`Error::Settings`] for arguments that differ between ranks;
+    /// On every rank if any rank fails, returns [`Error::Spread`] for spreads of different shapes or of another number
+    /// of ranks, and for memory that cannot hold its part; [`Error::Settings`] for arguments that differ between ranks;
     /// [`Error::Allocation`].
     ///
     /// # Collective

@@ -64,8 +64,8 @@ impl<T: bytemuck::Pod> Redistribution<T> {
     /// its messages.
     ///
     /// # Errors
-    /// On every rank if any rank fails: [`Error::Spread`] for spreads of different shapes or of another number of ranks,
-    /// [`Error::Settings`] for arguments that differ between ranks, [`Error::Allocation`].
+    /// On every rank if any rank fails, returns [`Error::Spread`] for spreads of different shapes or of another number
+    /// of ranks, [`Error::Settings`] for arguments that differ between ranks, [`Error::Allocation`].
     ///
     /// # Collective
     /// All ranks, with the same spreads, order, element size, limit and transposition.
@@ -114,8 +114,8 @@ impl<T: bytemuck::Pod> Redistribution<T> {
     /// transposed if the matrix is.
     ///
     /// # Errors
-    /// On every rank if any rank fails: [`Error::Spread`] for memory that cannot hold its part, for a target of another order,
-    /// and for another number of ranks.
+    /// On every rank if any rank fails, returns [`Error::Spread`] for memory that cannot hold its part, for a target of
+    /// another order, and for another number of ranks.
     ///
     /// # Collective
     /// All ranks.

@@ -77,7 +77,7 @@ impl BlockCyclic {
     /// with the memory ([`Stored`](crate::matrix::Stored)).
     ///
     /// # Errors
-    /// [`SpreadError::Descriptor`] for the first field with an impossible value.
+    /// Returns [`SpreadError::Descriptor`] for the first field with an impossible value.
     pub fn from_descriptor<I: Into<i64> + Copy>(descriptor: &[I; 9]) -> Result<Self, SpreadError> {
         let [kind, _, fields @ .., _] = descriptor.map(Into::into);
         if kind != 1 {

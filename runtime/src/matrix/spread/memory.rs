@@ -14,7 +14,7 @@ impl Order {
     /// dimension `ld`.
     ///
     /// # Errors
-    /// [`SpreadError::LeadingDimension`] if its lines would overlap. No error for a matrix without elements.
+    /// Returns [`SpreadError::LeadingDimension`] if its lines would overlap. No error for a matrix without elements.
     pub fn find_strides(self, shape: (usize, usize), ld: usize) -> Result<[usize; 2], SpreadError> {
         let (needed, lines) = self.find_lines(shape);
         let line = match self {
@@ -36,7 +36,7 @@ impl<T, D: Deref<Target = [T]> + Into<NonNull<[T]>>> LocalMemory<D> {
     /// Views the memory as a local matrix of this shape.
     ///
     /// # Errors
-    /// [`SpreadError::LeadingDimension`] and [`SpreadError::Storage`] for memory that cannot hold its elements.
+    /// Returns [`SpreadError::LeadingDimension`] and [`SpreadError::Storage`] for memory that cannot hold its elements.
     pub(crate) fn view(self, shape: (usize, usize)) -> Result<MatrixView<T, D>, SpreadError> {
         let Self { data, ld, order } = self;
         let (rows, cols) = shape;
@@ -60,7 +60,7 @@ impl Spread {
     /// Sets every element that `rank` holds to `element(row, col)`, with indices in the whole matrix.
     ///
     /// # Errors
-    /// [`SpreadError::LeadingDimension`] and [`SpreadError::Storage`] for memory that cannot hold them.
+    /// Returns [`SpreadError::LeadingDimension`] and [`SpreadError::Storage`] for memory that cannot hold them.
     pub fn fill<T>(
         &self,
         rank: usize,

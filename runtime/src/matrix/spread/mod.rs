@@ -112,7 +112,7 @@ impl Spread {
     /// Puts a `rows×cols` matrix on `rank`, one of `n_ranks`.
     ///
     /// # Errors
-    /// [`SpreadError::Rank`]; [`SpreadError::ManyRanks`].
+    /// Returns [`SpreadError::Rank`]; [`SpreadError::ManyRanks`].
     pub fn on_one(
         rows: usize,
         cols: usize,
@@ -130,7 +130,7 @@ impl Spread {
     /// Spreads a block-cyclic matrix over a grid of the first of `n_ranks` ranks; the others hold nothing.
     ///
     /// # Errors
-    /// [`SpreadError::Grid`] for a grid that is empty or has more processes than there are ranks,
+    /// Returns [`SpreadError::Grid`] for a grid that is empty or has more processes than there are ranks,
     /// [`SpreadError::Block`] and [`SpreadError::Source`] for blocks and first processes that do not exist;
     /// [`SpreadError::ManyBlocks`] and [`SpreadError::ManyRanks`].
     pub fn block_cyclic(
@@ -185,7 +185,7 @@ impl Spread {
     /// `JA-1..JA-1+N`). Its elements stay in place: its local memory is that of the whole matrix.
     ///
     /// # Errors
-    /// [`SpreadError::Sub`] if a range reaches past the matrix or runs backwards.
+    /// Returns [`SpreadError::Sub`] if a range reaches past the matrix or runs backwards.
     pub fn sub(&self, rows: Range<usize>, cols: Range<usize>) -> Result<Self, SpreadError> {
         for (what, range, len) in [("rows", &rows, self.rows()), ("columns", &cols, self.cols())] {
             if range.start > range.end || range.end > len {

@@ -21,7 +21,7 @@ impl NodeModels {
     /// Makes the models of every rank's devices by what is known of them for certain.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if the points of a device make no model.
+    /// Returns [`Error::Parameter`] if the points of a device make no model.
     pub fn of_known(task: &PlanningTask, known: &[Vec<KnownTimes>]) -> Result<Self, Error> {
         let points = known
             .iter()

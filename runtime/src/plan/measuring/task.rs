@@ -31,7 +31,7 @@ impl PlanningTask {
     /// Describes the planning of a problem by these settings of balancing and measuring.
     ///
     /// # Errors
-    /// [`Error::Unreadable`] on every rank.
+    /// Returns [`Error::Unreadable`] on every rank.
     ///
     /// # Collective
     /// All ranks.

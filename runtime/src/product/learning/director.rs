@@ -32,7 +32,7 @@ impl<'p> LearningDirector<'p> {
     /// times.
     ///
     /// # Errors
-    /// [`Error::Adaptive`] if the plan's [first look](Plan::look) is not one at its devices.
+    /// Returns [`Error::Adaptive`] if the plan's [first look](Plan::look) is not one at its devices.
     pub fn new(plan: &'p Plan, conditions: RunConditions) -> Result<Self, Error> {
         let firsts: Vec<usize> = plan
             .nodes()

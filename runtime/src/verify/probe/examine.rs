@@ -16,7 +16,7 @@ pub trait Recall<T: Scalar> {
     /// Hands A and B to `take`, whole or in the parts of k that were added to the check.
     ///
     /// # Errors
-    /// The errors of `take`, and the reason why a matrix cannot be made again.
+    /// Returns the errors of `take`, and the reason why a matrix cannot be made again.
     ///
     /// # Collective
     /// All ranks.
@@ -31,7 +31,7 @@ pub trait Recall<T: Scalar> {
     /// Makes the elements of C before the multiplication that are on `window`.
     ///
     /// # Errors
-    /// The reason why they cannot be made again.
+    /// Returns the reason why they cannot be made again.
     ///
     /// # Collective
     /// All ranks.
@@ -101,7 +101,7 @@ impl<T: Scalar> Probe<T> {
     /// Computes the elements of suspicious rows and groups again.
     ///
     /// # Errors
-    /// The errors of `again` and of [`Comm`].
+    /// Returns the errors of `again` and of [`Comm`].
     ///
     /// # Collective
     /// All ranks, with the same suspects.

@@ -93,7 +93,7 @@ impl<T: Scalar> Probe<T> {
     /// The first of C and the parts of B that is not zero in a column scales it.
     ///
     /// # Errors
-    /// The errors of [`Comm`].
+    /// Returns the errors of [`Comm`].
     ///
     /// # Collective
     /// All ranks, with their parts of the same matrices.
@@ -148,7 +148,7 @@ impl<T: Scalar> Probe<T> {
     /// Adds A and B, or a part of k of them. With `alpha = 0` they are not read.
     ///
     /// # Errors
-    /// On every rank: [`Error::Shape`] for factors of another product than C; those of [`Comm`].
+    /// On every rank, returns [`Error::Shape`] for factors of another product than C; the errors of [`Comm`].
     ///
     /// # Collective
     /// All ranks, with their parts of the same matrices; [`Plan::operands`](crate::plan::Plan::operands) gives the
@@ -261,7 +261,7 @@ impl<T: Scalar> Probe<T> {
     /// made again, which takes as much memory as C if C was added. NaN or infinite residuals do not pass.
     ///
     /// # Errors
-    /// The errors of [`Comm`].
+    /// Returns the errors of [`Comm`].
     ///
     /// # Collective
     /// All ranks, with their parts of the same matrices.

@@ -57,7 +57,7 @@ impl Schema {
     /// Checks a document.
     ///
     /// # Errors
-    /// The places in the document, each with the reason.
+    /// Returns the places in the document, each with the reason.
     pub fn check(&self, document: &Value) -> Result<(), String> {
         let errors = self.0.iter_errors(document);
         let errors: Vec<String> =

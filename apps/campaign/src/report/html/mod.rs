@@ -46,7 +46,7 @@ impl CampaignReport {
     /// Formats the report as a page of HTML that needs no other file and no network.
     ///
     /// # Errors
-    /// The mistake in the page's template.
+    /// Returns the mistake in the page's template.
     pub fn format_html(&self) -> Result<String, minijinja::Error> {
         let data = self.format_data();
         // Nothing in it ends the element that it is in.

@@ -94,8 +94,8 @@ impl MpiComm {
     /// Initialises MPI and takes all processes of the job.
     ///
     /// # Errors
-    /// [`Error::Forked`] in a forked child of a process that has met MPI; [`Error::Parameter`] when MPI is initialised already: use [`adopt`](MpiComm::adopt) then; and for a library without
-    /// `MPI_THREAD_FUNNELED`.
+    /// Returns [`Error::Forked`] in a forked child of a process that has met MPI; [`Error::Parameter`] when MPI is
+    /// initialised already: use [`adopt`](MpiComm::adopt) then; and for a library without `MPI_THREAD_FUNNELED`.
     ///
     /// # Collective
     /// All processes of the job.
@@ -116,10 +116,10 @@ impl MpiComm {
     /// Its messages do not mix with those of `comm`, which stays as it is, with its error handler.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if MPI is not initialised, or finalised already, for the null communicator or one between two
-    /// groups, and, on every rank, if MPI does not allow any rank's calling thread to call it while other threads compute, as
-    /// with `MPI_THREAD_SINGLE`; [`Error::Mpi`] if MPI fails; [`Error::Forked`] in a forked child of a process that has met
-    /// MPI.
+    /// Returns [`Error::Parameter`] if MPI is not initialised, or finalised already, for the null communicator or one
+    /// between two groups, and, on every rank, if MPI does not allow any rank's calling thread to call it while other
+    /// threads compute, as with `MPI_THREAD_SINGLE`; [`Error::Mpi`] if MPI fails; [`Error::Forked`] in a forked child
+    /// of a process that has met MPI.
     ///
     /// # Collective
     /// All ranks of `comm`.
@@ -131,10 +131,10 @@ impl MpiComm {
     /// Makes a communicator over the ranks of `comm`, as [`adopt`](Self::adopt) does. The handle stays the caller's.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if MPI is not initialised, or finalised already, for the null communicator or one between two
-    /// groups, and, on every rank, if MPI does not allow any rank's calling thread to call it while other threads compute, as
-    /// with `MPI_THREAD_SINGLE`; [`Error::Mpi`] if MPI fails; [`Error::Forked`] in a forked child of a process that has met
-    /// MPI.
+    /// Returns [`Error::Parameter`] if MPI is not initialised, or finalised already, for the null communicator or one
+    /// between two groups, and, on every rank, if MPI does not allow any rank's calling thread to call it while other
+    /// threads compute, as with `MPI_THREAD_SINGLE`; [`Error::Mpi`] if MPI fails; [`Error::Forked`] in a forked child
+    /// of a process that has met MPI.
     ///
     /// # Safety
     /// `comm` is a handle of the MPI library that this program is linked with, and has not been freed.
@@ -153,10 +153,10 @@ impl MpiComm {
     /// does. `MPI_Comm_c2f` gives the number in C, `py2f` in mpi4py.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a number of which MPI knows no communicator, if MPI is not initialised, or finalised already,
-    /// for the null communicator or one between two groups, and, on every rank, if MPI does not allow any rank's calling thread
-    /// to call it while other threads compute, as with `MPI_THREAD_SINGLE`; [`Error::Mpi`] if MPI fails; [`Error::Forked`] in a
-    /// forked child of a process that has met MPI.
+    /// Returns [`Error::Parameter`] for a number of which MPI knows no communicator, if MPI is not initialised, or
+    /// finalised already, for the null communicator or one between two groups, and, on every rank, if MPI does not
+    /// allow any rank's calling thread to call it while other threads compute, as with `MPI_THREAD_SINGLE`;
+    /// [`Error::Mpi`] if MPI fails; [`Error::Forked`] in a forked child of a process that has met MPI.
     ///
     /// # Safety
     /// The MPI library that this program is linked with has given this number to a communicator, which may have been freed, or
