@@ -32,6 +32,8 @@ mod output;
 mod own_program;
 mod partition;
 mod points;
+#[cfg(feature = "schemars")]
+mod schemas;
 mod table;
 mod terminal_line;
 mod topology;

@@ -66,7 +66,7 @@ fn write_manuals(definition: Command, share: &Path) -> io::Result<()> {
         fs::rename(written, folder.join(file))?;
     }
     #[cfg(feature = "schemars")]
-    crate::documents::write_schemas(share)?;
+    crate::schemas::write_schemas(share)?;
     let pages = share.join(MAN_PAGES);
     fs::create_dir_all(&pages)?;
     write_pages(definition, &pages)

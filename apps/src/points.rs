@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::Args;
 use isochron_core::internal;
 use isochron_hierarchy::model::{Fit, Point, SpeedModel, Surface, SurfacePoint};
 use isochron_hierarchy::partition::PartitionError;
@@ -12,7 +11,6 @@ use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 
 use crate::failure::Failure;
 use crate::lines::wrap;
-use crate::models::alike::read_alike;
 use crate::table::TextTable;
 
 /// Makes the failure of a partitioner, with the file that it comes from, or else with `flag`.
@@ -54,38 +52,22 @@ pub fn read_points(path: &Path) -> Result<Vec<Point>, Failure> {
     accept(path, internal::read_points(path)?.points)
 }
 
-/// The kind of names that models have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Args)]
-pub struct NameKind {
-    /// Take models of the model store: each FILE is the name of one, as `isochron models list` shows it, and a unit
-    /// is an element of C
-    #[arg(long)]
-    pub stored: bool,
+/// Reads points files, as [`read_points`] does.
+pub fn read_all_points(paths: &[PathBuf]) -> Result<Vec<Vec<Point>>, Failure> {
+    paths.iter().map(|path| read_points(path)).collect()
 }
 
-impl NameKind {
-    /// Reads the points of models between which units are divided; there is at least one of each.
-    pub fn read_points(self, names: &[PathBuf]) -> Result<Vec<Vec<Point>>, Failure> {
-        if self.stored {
-            read_alike(names)
-        } else {
-            names.iter().map(|name| read_points(name)).collect()
-        }
-    }
-}
-
-/// Reads the points of these names and makes a model of each.
-pub fn read_models(
-    kind: NameKind,
+/// Makes a model of the points of each path.
+pub fn make_models(
     paths: &[PathBuf],
+    points: &[Vec<Point>],
     fit: Fit,
 ) -> Result<Vec<Box<dyn SpeedModel>>, Failure> {
-    let mut models = Vec::new();
-    for (path, points) in paths.iter().zip(kind.read_points(paths)?) {
-        let model = fit.model(&points);
-        models.push(model.map_err(|error| Failure::of_file(path, error))?);
-    }
-    Ok(models)
+    let models = paths
+        .iter()
+        .zip(points)
+        .map(|(path, points)| fit.model(points).map_err(|error| Failure::of_file(path, error)));
+    models.collect()
 }
 
 /// Reads a surface file and makes a model of it.

@@ -48,7 +48,6 @@ pub mod internal;
 pub mod matrix;
 mod output;
 pub mod plan;
-mod points;
 pub mod prelude;
 pub mod product;
 pub mod progress;

@@ -8,7 +8,7 @@ use isochron_hierarchy::model::Surface;
 use super::{LayoutArguments, LayoutMethod, Times};
 use crate::choices::refuse_hpopta;
 use crate::failure::Failure;
-use crate::points::{NameKind, borrow_models, read_models, read_surface};
+use crate::points::{borrow_models, make_models, read_all_points, read_surface};
 
 /// Arranges nodes by the models in the files that the arguments name.
 pub fn arrange_by_models(
@@ -36,8 +36,8 @@ fn arrange_by_area(
     let LayoutArguments { rows, cols, .. } = *arguments;
     let dividing = arguments.dividing.unwrap_or_default();
     refuse_hpopta(dividing)?;
-    let models =
-        read_models(NameKind::default(), &arguments.models, arguments.fit.unwrap_or_default())?;
+    let points = read_all_points(&arguments.models)?;
+    let models = make_models(&arguments.models, &points, arguments.fit.unwrap_or_default())?;
     let models = borrow_models(&models);
     let columns = arguments.columns.as_deref();
     let layout = by_models(method, columns, dividing, &models, rows, cols);

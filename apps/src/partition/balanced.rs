@@ -7,7 +7,7 @@ use isochron_hierarchy::partition::{
 
 use super::{Amounts, PartitionAlgorithm, PartitionAnswer, PartitionArguments, SearchEnd};
 use crate::failure::Failure;
-use crate::points::{borrow_models, read_models};
+use crate::points::{borrow_models, make_models};
 
 /// Divides the units by models of the points.
 ///
@@ -15,7 +15,7 @@ use crate::points::{borrow_models, read_models};
 /// Fails if a file cannot be read, or the partitioner refuses.
 pub fn divide_by_models(arguments: &PartitionArguments) -> Result<PartitionAnswer, Failure> {
     let fit = arguments.fit.unwrap_or_default();
-    let models = read_models(arguments.names, &arguments.models, fit)?;
+    let models = make_models(&arguments.models, &arguments.read_points()?, fit)?;
     let models = borrow_models(&models);
     let (parts, search) = arguments.accept(run_algorithm(arguments, &models))?;
     // The times are those of the full models, also after a split by constants.

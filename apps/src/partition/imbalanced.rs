@@ -19,7 +19,7 @@ const WORK_LIMIT: u64 = 10_000_000;
 /// # Errors
 /// Fails if a file cannot be read, or the partitioner refuses.
 pub fn divide_by_times(arguments: &PartitionArguments) -> Result<PartitionAnswer, Failure> {
-    let points = arguments.names.read_points(&arguments.models)?;
+    let points = arguments.read_points()?;
     let sizes = points.iter().flatten().map(|point| point.d);
     // Sizes are at least 1, and so is their divisor.
     let granule = arguments.granule.unwrap_or_else(|| sizes.fold(0, gcd));

@@ -8,7 +8,7 @@ use isochron_hierarchy::printable::show_path;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use isochron_hierarchy::model::{Estimate, Fit};
+use isochron_hierarchy::model::{Estimate, Fit, Point};
 use isochron_hierarchy::partition::{Guess, Partition, PartitionError, SharesOf};
 use serde::Serialize;
 use strum::Display;
@@ -18,10 +18,11 @@ use self::imbalanced::divide_by_times;
 use self::limits::LimitArguments;
 use crate::documents::FormatVersion;
 use crate::failure::Failure;
+use crate::models::alike::read_alike;
 use crate::named_values::name_all;
 use crate::numbers::parse_whole;
 use crate::output::Answer;
-use crate::points::{self, NameKind};
+use crate::points;
 use crate::table::TextTable;
 
 /// The work, the devices and the algorithm.
@@ -33,8 +34,10 @@ pub struct PartitionArguments {
     /// Points files (lines `d t [reps [ci]]`), one a device; the devices count from 0
     #[arg(long, num_args = 1.., required = true, value_name = "FILE")]
     models: Vec<PathBuf>,
-    #[command(flatten)]
-    names: NameKind,
+    /// Take models of the model store: each FILE is the name of one, as `isochron models list` shows it, and a unit
+    /// is an element of C
+    #[arg(long)]
+    stored: bool,
     /// Partitioner
     #[arg(long, value_enum, default_value_t = PartitionAlgorithm::Gpa)]
     algorithm: PartitionAlgorithm,
@@ -254,6 +257,11 @@ impl PartitionArguments {
             }
         }
         Ok(())
+    }
+
+    /// Reads the points of the models; there is at least one of each.
+    fn read_points(&self) -> Result<Vec<Vec<Point>>, Failure> {
+        if self.stored { read_alike(&self.models) } else { points::read_all_points(&self.models) }
     }
 
     /// Turns the error of a partitioner into a failure, with the file or the flag that it comes from.

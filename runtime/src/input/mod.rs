@@ -7,6 +7,7 @@
 mod content;
 mod digest;
 pub(crate) mod platform;
+pub(crate) mod points;
 mod seen;
 mod watched;
 

@@ -42,8 +42,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::comm::{Comm, agree, agree_on_settings, share_outcome};
 use crate::error::Error;
+use crate::input::points::read_points;
 use crate::input::read_text;
-use crate::points::read_points;
 
 /// The platform format this version reads.
 const SCHEMA: u32 = 1;

@@ -35,18 +35,17 @@ mod prepare;
 mod question;
 mod reduce;
 mod run;
-mod scalars;
 mod seen_step;
 mod step_log;
 mod summa;
 
+pub use crate::matrix::Scalars;
 pub use config::{ProductConfig, ProductOf, RunConfig};
 pub use director::Directive;
 pub use element::Element;
 pub use execution::{ChangeCost, Execution};
 pub use factors::{Factors, Lent, Target};
 pub use learning::{Learnt, LearntChange, LearntDevice, LearntDrift};
-pub use scalars::Scalars;
 pub use seen_step::SeenStep;
 pub use summa::MakePart;
 

@@ -6,8 +6,7 @@ use num_complex::Complex64;
 use super::{SEED, Verdict, enter_factors};
 use crate::comm::{CollectiveCall, Comm, agree};
 use crate::error::Error;
-use crate::matrix::{HeldMatrix, Operand, hash};
-use crate::product::Scalars;
+use crate::matrix::{HeldMatrix, Operand, Scalars, hash};
 
 /// The Mersenne prime 2⁶¹ - 1.
 const PRIME: u64 = (1 << 61) - 1;

@@ -20,8 +20,7 @@ use isochron_devices::Scalar;
 
 use crate::comm::{CollectiveCall, Comm, EnteredCall};
 use crate::error::Error;
-use crate::matrix::Operand;
-use crate::product::Scalars;
+use crate::matrix::{Operand, Scalars};
 
 /// Outcome of a check.
 #[derive(Debug, Clone, PartialEq)]

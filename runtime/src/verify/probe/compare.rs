@@ -8,8 +8,7 @@ use super::Probe;
 use super::batches::{Terms, Totals, count_parts};
 use crate::comm::Comm;
 use crate::error::Error;
-use crate::matrix::{HeldMatrix, Operand};
-use crate::product::Scalars;
+use crate::matrix::{HeldMatrix, Operand, Scalars};
 
 /// Rounding of one element in units of `u·√t·g`: the residuals of random matrices stay below it.
 const ROUNDING: f64 = 1.8;

@@ -1,12 +1,4 @@
-//! The documents of the commands: the versions of their formats, their schemas, and the tables of their fields.
-
-#[cfg(feature = "schemars")]
-mod fields;
-#[cfg(feature = "schemars")]
-mod schemas;
-
-#[cfg(feature = "schemars")]
-pub use schemas::write_schemas;
+//! The versions of the formats of the commands' documents.
 
 use serde::{Serialize, Serializer};
 

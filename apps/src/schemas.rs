@@ -1,4 +1,6 @@
-//! JSON Schemas of the documents, derived from the types that are written and read.
+//! JSON Schemas of the commands' documents, and tables of their fields, derived from the types that are written and read.
+
+mod fields;
 
 use std::fs;
 use std::io;
@@ -16,7 +18,7 @@ use schemars::transform::transform_subschemas;
 use schemars::{JsonSchema, Schema};
 use serde_json::Value;
 
-use super::fields::format_fields;
+use self::fields::format_fields;
 use crate::balance::BalanceDocument;
 use crate::check::CheckAnswer;
 use crate::health::document::HealthDocument;
