@@ -117,9 +117,6 @@ struct Neighbours {
 impl Neighbours {
     /// Does something while a pinned thread on each of these cores streams. Returns its result, and the 10⁹ bytes a second that
     /// the threads read and wrote.
-    ///
-    /// # Errors
-    /// Fails if a thread cannot be pinned.
     fn stream_during<R>(
         &self,
         topology: &Topology,
