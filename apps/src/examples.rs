@@ -22,10 +22,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "mpirun -n 4 isochron mxm --size 4096 --platform cluster.toml",
         ],
     ),
-    (
-        "topology",
-        &["mpirun -n 4 isochron topology", "isochron topology --ranks-per-host 2 --svg host.svg"],
-    ),
+    ("topology", &["mpirun -n 4 isochron topology", "isochron topology --ranks-per-host 2"]),
     (
         "layout",
         &[

@@ -264,9 +264,6 @@ impl Subcommands {
 }
 
 /// Runs the command on all ranks of the job; returns the results to publish after the end of MPI.
-///
-/// # Errors
-/// Returns the exit status of a failure, whose message is printed.
 fn run_on_ranks<'a>(
     comm: &Arc<dyn Comm>,
     log: Result<(), Error>,

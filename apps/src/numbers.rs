@@ -5,7 +5,7 @@ use num_complex::Complex64;
 /// Parses a whole number from `LEAST` to the largest of its type.
 ///
 /// # Errors
-/// Returns the range.
+/// Names the range of a number that is not in it.
 pub fn parse_whole<N: TryFrom<u64>, const LEAST: u64>(text: &str) -> Result<N, String> {
     let number = text.parse().ok().filter(|&number| number >= LEAST);
     number.and_then(|number| N::try_from(number).ok()).ok_or_else(|| {
@@ -17,7 +17,7 @@ pub fn parse_whole<N: TryFrom<u64>, const LEAST: u64>(text: &str) -> Result<N, S
 /// Parses a number above 0.
 ///
 /// # Errors
-/// Returns the range.
+/// Names the range of a number that is not in it.
 pub fn parse_positive(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|&number| number > 0.0);
     number.ok_or_else(|| "expected a number above 0".to_owned())
@@ -26,7 +26,7 @@ pub fn parse_positive(text: &str) -> Result<f64, String> {
 /// Parses a number, or a complex one such as `2-0.5i`.
 ///
 /// # Errors
-/// Returns the forms.
+/// Names the forms that a number has.
 pub fn parse_complex(text: &str) -> Result<Complex64, String> {
     let number = text.parse();
     number.map_err(|_| "expected a number, or a complex one such as 2-0.5i".to_owned())
@@ -35,7 +35,7 @@ pub fn parse_complex(text: &str) -> Result<Complex64, String> {
 /// Parses a number of any sign.
 ///
 /// # Errors
-/// Returns the form.
+/// Names the form that a number has.
 pub fn parse_number(text: &str) -> Result<f64, String> {
     text.parse().map_err(|_| "expected a number".to_owned())
 }
@@ -43,7 +43,7 @@ pub fn parse_number(text: &str) -> Result<f64, String> {
 /// Parses a number between 0 and 1.
 ///
 /// # Errors
-/// Returns the range.
+/// Names the range of a number that is not in it.
 pub fn parse_part(text: &str) -> Result<f64, String> {
     parse_positive(text)
         .ok()

@@ -71,9 +71,6 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, name: &str, args: &[String]
 }
 
 /// Returns the file of a campaign.
-///
-/// # Errors
-/// Fails if there is none; the text names those that there are.
 fn find_campaign(workspace: &Workspace, name: &str) -> Result<PathBuf> {
     let folder = workspace.root().join("bench/campaigns");
     let file = folder.join(name).with_extension("toml");

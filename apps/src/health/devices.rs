@@ -100,7 +100,7 @@ impl HealthDevices {
     /// Finds the devices of all ranks, and the sizes for a check of these seconds.
     ///
     /// # Errors
-    /// Fails on every rank when any rank fails.
+    /// Every rank fails if any does.
     ///
     /// # Collective
     /// All ranks.
@@ -286,7 +286,7 @@ impl HealthDevices {
     /// Measures a round of all devices; returns and keeps their times.
     ///
     /// # Errors
-    /// Fails on every rank when any rank fails. A device that fails is no error.
+    /// Every rank fails if any does. A device that fails is no error.
     ///
     /// # Collective
     /// All ranks, with the same request.

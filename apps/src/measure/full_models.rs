@@ -110,9 +110,6 @@ impl FullModels<'_> {
     }
 
     /// Measures a size once; returns the end of every part.
-    ///
-    /// # Errors
-    /// Returns the errors of the work, and want of memory if no part has a point yet.
     fn try_size(&mut self, size: Size, own: &[PartUnits]) -> Result<Vec<SizeEnd>, Error> {
         let left = self.sizes.list_left().len();
         let config = self.effort.choose(self.config, size, left);

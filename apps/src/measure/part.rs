@@ -60,7 +60,7 @@ pub trait MeasuredWork {
     /// another one that counts found no memory.
     ///
     /// # Errors
-    /// Fails on every rank when any rank fails.
+    /// Every rank fails if any does.
     ///
     /// # Collective
     /// All ranks.

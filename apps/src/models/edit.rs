@@ -163,7 +163,7 @@ pub(super) fn import(folders: &Folders, path: &Path) -> Result<StoreChange, Fail
             SegmentError::Foreign => {
                 "is no file of models: `isochron models export` writes them".to_owned()
             }
-            SegmentError::Newer(_) => format!("{error}: import it by a newer isochron"),
+            SegmentError::OtherVersion(_) => format!("{error}: import it by that isochron"),
             SegmentError::Corrupt(_) => format!("{error}: export it again"),
         };
         Failure::of_file(path, reason)

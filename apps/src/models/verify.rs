@@ -21,7 +21,7 @@ pub(crate) struct StoreCheck {
     whole: u64,
     /// Broken segments.
     broken: u64,
-    /// Segments of newer versions, and those that cannot be opened.
+    /// Segments of other versions, and those that cannot be opened.
     unread: u64,
     /// Broken segments that jobs have set aside.
     set_aside: u64,

@@ -1,4 +1,4 @@
-//! A host as labelled parts within parts, for the tree and for the picture.
+//! A host as labelled parts within parts, for the tree.
 
 use isochron_devices::topology::{HostPart, PartKind, size_text};
 

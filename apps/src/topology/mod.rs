@@ -3,16 +3,13 @@
 mod boxes;
 mod host;
 mod job;
-mod picture;
 mod tree;
 
 use std::path::PathBuf;
 
 use clap::Args;
-use isochron_core::Error;
-use isochron_core::comm::{Comm, LocalComm, agree};
+use isochron_core::comm::{Comm, LocalComm};
 use isochron_core::internal::input::read_text;
-use isochron_core::internal::output::{PartialFile, check_distinct};
 use isochron_devices::{Grouping, Topology};
 use serde::Serialize;
 
@@ -20,7 +17,7 @@ use crate::documents::FormatVersion;
 use crate::failure::Failure;
 use crate::named_values::name_all;
 use crate::numbers::parse_whole;
-use crate::output::{self, Answer, name_path};
+use crate::output::Answer;
 use host::HostReport;
 pub use host::ranges_text;
 
@@ -40,9 +37,6 @@ pub struct TopologyArguments {
     /// Show a made-up host, in hwloc's notation: "pack:2 numa:2 l3:1 core:8 pu:2"
     #[arg(long, value_name = "TEXT")]
     synthetic: Option<String>,
-    /// Draw the hosts into this file (SVG)
-    #[arg(long, value_name = "FILE")]
-    svg: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -63,12 +57,6 @@ impl TopologyArguments {
     pub fn is_of_job(&self) -> bool {
         self.file.is_none() && self.synthetic.is_none() && self.ranks_per_host.is_none()
     }
-
-    fn create_svg(&self) -> Result<Option<PartialFile>, Error> {
-        let svg = name_path("--svg", &self.svg);
-        check_distinct(name_path("--file", &self.file), svg)?;
-        output::create_file(self.svg.as_deref())
-    }
 }
 
 /// Shows the hosts of the job: under a launcher those of all ranks, otherwise this one. The head rank has
@@ -80,21 +68,15 @@ pub fn run_on_ranks(
     comm: &dyn Comm,
     arguments: &TopologyArguments,
 ) -> Result<Option<Answer>, Failure> {
-    let svg = match comm.rank() {
-        0 => arguments.create_svg(),
-        _ => Ok(None),
-    };
-    let svg = agree(comm, svg)?;
     let hosts = job::describe_hosts(comm, arguments.group)?;
     match comm.rank() {
-        0 => show_hosts(&hosts, arguments, svg).map(Some),
+        0 => show_hosts(&hosts, arguments).map(Some),
         _ => Ok(None),
     }
 }
 
 /// Shows one host as a number of ranks would share it.
 pub fn run(arguments: &TopologyArguments) -> Result<Answer, Failure> {
-    let svg = arguments.create_svg()?;
     let topology = read_topology(arguments)?;
     let ranks = usize::from(arguments.ranks_per_host.unwrap_or(1));
     let mut host = job::plan_host(&topology, arguments.group, ranks);
@@ -102,17 +84,10 @@ pub fn run(arguments: &TopologyArguments) -> Result<Answer, Failure> {
         host.host = Some(LocalComm::new().host().to_owned());
         host.look_for_blas();
     }
-    show_hosts(&[host], arguments, svg)
+    show_hosts(&[host], arguments)
 }
 
-fn show_hosts(
-    hosts: &[HostReport],
-    arguments: &TopologyArguments,
-    svg: Option<PartialFile>,
-) -> Result<Answer, Failure> {
-    if let Some(file) = svg {
-        file.fill(&picture::draw_hosts(hosts))?;
-    }
+fn show_hosts(hosts: &[HostReport], arguments: &TopologyArguments) -> Result<Answer, Failure> {
     let document = TopologyDocument { schema: FormatVersion, nodes: hosts };
     Answer::new(arguments.json, &document, |document| tree::draw_trees(document.nodes))
 }

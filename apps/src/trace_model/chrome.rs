@@ -111,7 +111,7 @@ struct ThreadSpans {
 /// Reads a trace.
 ///
 /// # Errors
-/// Returns the line and the reason; an option for other traces; or the event that the trace lacks.
+/// Returns the line and the reason, the option that is for other traces, or the event that the trace lacks.
 pub fn read(mut file: impl Read, arguments: &TraceArguments) -> Result<Trace, String> {
     if arguments.counter.is_some() {
         return Err("--counter: only for Paraver's traces, and this one is Chrome's".to_owned());
@@ -225,9 +225,6 @@ impl TraceArguments {
     }
 
     /// Lists the times of iterations, each without the excluded calls in it.
-    ///
-    /// # Errors
-    /// Returns the line and the reason, if iterations overlap, take no time or have no size.
     fn list_times(&self, thread: ThreadSpans) -> Result<SizeTimes, String> {
         let ThreadSpans { mut iterations, mut calls, .. } = thread;
         iterations.sort_by(|a, b| a.begin_us.total_cmp(&b.begin_us));

@@ -75,7 +75,7 @@ impl EventLabels {
     /// Returns the type with this number or name.
     ///
     /// # Errors
-    /// Fails if no type has the name; the option and the known names.
+    /// Returns the option and the known names if no type has this one.
     pub fn find_type(&self, option: &str, name: &str) -> Result<u64, String> {
         name.parse().ok().or_else(|| self.types.get(name).copied()).ok_or_else(|| {
             let path = &self.path;

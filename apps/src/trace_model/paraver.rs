@@ -195,7 +195,7 @@ struct ReadRecords {
 /// Reads a trace, and the names of events in the file next to it.
 ///
 /// # Errors
-/// Returns the line and the reason; or the option that names no event, or the event that the trace lacks.
+/// Returns the line and the reason, the option that names no event, or the event that the trace lacks.
 pub fn read(
     path: &Path,
     mut file: impl BufRead,

@@ -151,9 +151,6 @@ static OPENED: Mutex<BTreeMap<(String, c_int), CblasLibrary>> = Mutex::new(BTree
 
 /// Makes sure that the system grants the memory for a library, and for products of `threads` threads. A library that is not
 /// found needs none.
-///
-/// # Errors
-/// Returns [`DeviceError::BlasMemory`].
 fn check_room(file: &str, make: Make, threads: usize) -> Result<(), DeviceError> {
     let found = find_file(file).and_then(|path| path.metadata().ok());
     found
@@ -162,9 +159,6 @@ fn check_room(file: &str, make: Make, threads: usize) -> Result<(), DeviceError>
 }
 
 /// Loads a library in a thread that is bound to one processing unit.
-///
-/// # Errors
-/// Returns [`DeviceError::Threads`] if the thread cannot be started.
 fn load_on_one_unit(file: &str, make: Make) -> Result<Result<CblasLibrary, String>, DeviceError> {
     let load = || {
         use_one_unit();

@@ -25,7 +25,7 @@ const FLAGS: i32 = 0x2 | 0x8;
 /// Loads a copy of the library `file`, a path or a name that the system's loader finds.
 ///
 /// # Errors
-/// Returns the reason.
+/// Returns the reason why the library cannot be opened.
 pub(super) fn open_copy(file: &str) -> Result<Library, String> {
     let path = find_file(file).ok_or_else(|| MISSING.to_owned())?;
     let folder = path.parent().unwrap_or(Path::new("/"));

@@ -15,9 +15,6 @@ pub trait Blas:
 
     /// Makes sure of the memory that `threads` threads need to multiply at once: once a system refuses it, a product has
     /// no way to say so. It holds until the returned value is dropped. By default a library needs none.
-    ///
-    /// # Errors
-    /// Returns [`DeviceError::BlasMemory`] if the system refuses it.
     fn reserve(&self, threads: usize) -> Result<ReservedThreads, DeviceError> {
         let _ = threads;
         Ok(ReservedThreads::default())

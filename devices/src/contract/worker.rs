@@ -343,7 +343,7 @@ impl JobCheck {
     ///
     /// # Errors
     /// Returns [`DeviceError::Order`], [`DeviceError::Element`], [`DeviceError::Shape`] and
-    /// [`DeviceError::InnerDimension`] where [`Updates::update_ahead`] has them. The job is closed.
+    /// [`DeviceError::InnerDimension`] as [`Updates::update_ahead`] does. The job is closed.
     pub fn update<T: Scalar>(
         &mut self,
         a: &View<'_, T>,

@@ -68,9 +68,6 @@ impl TryFrom<&CudaInfo> for DriverGpu {
     type Error = DeviceError;
 
     /// Returns the properties that join a GPU with the host's view of its buses.
-    ///
-    /// # Errors
-    /// Returns [`DeviceError::BusId`] if the driver's text is not an address.
     fn try_from(gpu: &CudaInfo) -> Result<Self, DeviceError> {
         Ok(Self {
             ordinal: u32::try_from(gpu.ordinal).unwrap_or(u32::MAX),

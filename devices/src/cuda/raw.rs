@@ -63,7 +63,7 @@ macro_rules! functions {
             /// Calls the library's function of this name.
             ///
             /// # Errors
-            /// Returns the code that it returns, except success.
+            /// Returns the code of the call unless that is success.
             ///
             /// # Safety
             /// The conditions of its manual.

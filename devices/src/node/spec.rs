@@ -150,7 +150,7 @@ impl NodeSpec {
     /// Checks that a rank on this host may have the node.
     ///
     /// # Errors
-    /// Returns the reason.
+    /// Returns the reason why it does not fit.
     pub fn check_host(&self, rank: usize, host: &str) -> Result<(), String> {
         if self.host.is_empty() || self.host == host {
             return Ok(());
@@ -302,9 +302,6 @@ impl DeviceSpec {
     }
 
     /// Returns the slowdown of the device, 1 without one.
-    ///
-    /// # Errors
-    /// Returns the reason why it is no slower core.
     fn slowdown_of_core(&self) -> Result<f64, String> {
         match (self.kind, &self.points) {
             (DeviceKind::Cuda, _) => Err("it has a GPU, and the work runs on a core".to_owned()),
@@ -390,7 +387,7 @@ impl DeviceSpec {
 /// Refuses a name that would break the lines of reports and logs.
 ///
 /// # Errors
-/// Returns the reason.
+/// Returns the reason why it does not fit.
 pub fn check_name(name: &str) -> Result<(), String> {
     if name.contains(char::is_control) {
         Err(format!("name = \"{}\": control characters are not allowed", show_name(name)))

@@ -324,9 +324,6 @@ impl DeviceTeam {
     }
 
     /// Runs `call` on every device that has a task, as [`Drivers::drive`].
-    ///
-    /// # Errors
-    /// Returns [`DeviceError::Forked`] in a forked child; [`DeviceError::Device`] with the first device that failed.
     fn drive<W: Send, R: Default + Send>(
         &self,
         tasks: Vec<Option<W>>,

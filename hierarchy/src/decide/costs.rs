@@ -14,7 +14,7 @@ impl Planner {
     /// learns takes them only if they are much faster. On one host the least advantage is enough: the computing cores copy
     /// the panels there, and cold ones take several times as long as the messages that were measured.
     pub(super) fn weigh(&self, way: Candidate) -> Candidate {
-        let is_learnt = self.learns && self.cluster.hidden > 0.0;
+        let is_learnt = self.config.rule().learns() && self.cluster.hidden > 0.0;
         let is_fixed = way.way == Way::K && is_learnt;
         let factor = if is_fixed { FIXED_SHARES } else { 1.0 };
         Candidate { wall_s: factor * way.wall_s, ..way }

@@ -1,7 +1,7 @@
 //! The end of a planning: which way to divide is predicted to be the fastest.
 
 use super::{Decision, Division, Planner, hold_evenly};
-use crate::balance::{BalanceOutcome, DRIFT, EndReason, NodeBalance, imbalance};
+use crate::balance::{BalanceOutcome, DRIFT, EndReason, NodeBalance, Rule, imbalance};
 use crate::layout::{Layout, LayoutError, Method, Way};
 use crate::partition::apportion;
 use crate::predict::{Candidate, Links, NodeRate, along_k, choose_way, in_place};
@@ -77,7 +77,7 @@ impl Planner {
             .times
             .iter()
             .map(|time| {
-                if self.is_even {
+                if self.config.rule() == Rule::Even {
                     1.0
                 } else if time.seconds > 0.0 {
                     1.0 / time.seconds

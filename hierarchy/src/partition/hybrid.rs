@@ -115,7 +115,7 @@ struct Iterate<'a> {
 }
 
 /// The result of trying one step.
-enum Trial {
+enum TriedStep {
     Accepted,
     /// Newton's step, and a negligible one.
     Final,
@@ -137,10 +137,10 @@ impl Iterate<'_> {
                 }
                 *iterations += 1;
                 match self.try_step(jacobian.as_ref(), &directions) {
-                    Trial::Final => return Stop::Converged,
-                    Trial::Accepted => break,
-                    Trial::Rejected if self.is_stuck() => return Stop::Stalled,
-                    Trial::Rejected => {}
+                    TriedStep::Final => return Stop::Converged,
+                    TriedStep::Accepted => break,
+                    TriedStep::Rejected if self.is_stuck() => return Stop::Stalled,
+                    TriedStep::Rejected => {}
                 }
             }
         }
@@ -165,7 +165,7 @@ impl Iterate<'_> {
     }
 
     /// Tries the step that the trust region allows, and adapts the region to the step's success.
-    fn try_step(&mut self, jacobian: &dyn Jacobian, to: &Directions) -> Trial {
+    fn try_step(&mut self, jacobian: &dyn Jacobian, to: &Directions) -> TriedStep {
         let dogleg = to.step_within(self.radius);
         let (x, step) = self.step_inside_domain(&dogleg);
         let residual = self.system.evaluate_residual(&x);
@@ -177,9 +177,9 @@ impl Iterate<'_> {
         if norm < self.norm && gain >= 1e-4 {
             (self.x, self.residual, self.norm) = (x, residual, norm);
         } else if !is_last {
-            return Trial::Rejected;
+            return TriedStep::Rejected;
         }
-        if is_last { Trial::Final } else { Trial::Accepted }
+        if is_last { TriedStep::Final } else { TriedStep::Accepted }
     }
 
     /// Returns `x` after a step, and the step as far as the domain allows it.

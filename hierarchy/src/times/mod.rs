@@ -10,8 +10,8 @@
 //! | [`Series`] | the repetitions of one size, as the model store keeps them |
 //! | [`LogTime`] | the logarithm of a time with its variance, as learner and store compute with it |
 //!
-//! Two more types stand for times elsewhere: `UpdateTime` of the devices is what the clocks say of one update, and
-//! [`Point`](crate::model::Point) is a row of a file or of a model.
+//! Times elsewhere are rows of a file or of a model ([`Point`](crate::model::Point)), what the clocks say of an update
+//! (`UpdateTime` of the devices), or documents and results.
 
 mod drift;
 mod expectation;

@@ -193,9 +193,6 @@ impl Platform {
     }
 
     /// Reads a platform from TOML; points files are looked up in `folder`.
-    ///
-    /// # Errors
-    /// Returns the reason, with the line if it has one.
     fn parse(source: &str, folder: &Path) -> Result<Self, String> {
         let mut platform: Platform =
             toml::from_str(source).map_err(|error| describe_mistake(&error, source))?;
@@ -246,7 +243,7 @@ fn read_from(folder: &Path, name: &str) -> Result<SavedModel, String> {
 /// `panel` tells, their times become those of the block size.
 ///
 /// # Errors
-/// Returns the reason.
+/// Returns the reason why it cannot be read.
 pub(crate) fn read_model(path: &Path) -> Result<SavedModel, String> {
     let file = match read_points(path) {
         Ok(file) => file,

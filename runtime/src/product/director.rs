@@ -63,7 +63,7 @@ pub trait Director {
     /// Decides, while the devices compute.
     ///
     /// # Errors
-    /// Returns any; the multiplication ends with it on all ranks.
+    /// May return any error; the multiplication ends with it on all ranks.
     fn decide(&mut self, at: &StepTimes<'_>) -> Result<Directive, Error>;
 
     /// Takes the steps after the last decision, by rank, and the seconds of a change since then; on the head rank alone.

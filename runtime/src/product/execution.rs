@@ -13,7 +13,8 @@ pub struct Execution {
     pub wall_s: f64,
     /// Busy seconds of each device of this rank, as [`DeviceReport::busy_s`](crate::report::DeviceReport::busy_s).
     pub busy_s: Vec<f64>,
-    /// Seconds in which the devices waited for panels: communication that no computation hid. Packing and copying by
+    /// Seconds in which the devices waited for panels, or for the decision about a step: communication that no
+    /// computation hid. Packing and copying by
     /// this rank's thread do not count, even if they outlast the devices' update.
     pub exposed_s: f64,
     /// Seconds in which parts of A and B were made, as [`NodeReport::parts_s`](crate::report::NodeReport::parts_s).

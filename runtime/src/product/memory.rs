@@ -28,8 +28,7 @@ impl<T: Scalar> RunMemory<T> {
     /// Makes the memory that a failed run has lost, and reserves the memory of the devices again.
     ///
     /// # Errors
-    /// On this rank alone, returns [`Error::Shape`] for a plan of another element type; [`Error::Allocation`];
-    /// [`Error::Device`].
+    /// As [`make`](Self::make).
     pub fn renew(&mut self, team: &mut DeviceTeam, plan: &Plan, rank: usize) -> Result<(), Error> {
         if self.rooms.len() != plan.panel_sets() {
             // A failure has cost the rooms.
@@ -43,8 +42,8 @@ impl<T: Scalar> RunMemory<T> {
     /// writes it first, so that its pages lie next to it.
     ///
     /// # Errors
-    /// Returns [`Error::Shape`] for a plan of another element type, [`Error::Allocation`] and [`Error::Device`]; on
-    /// this rank alone.
+    /// On this rank alone, returns [`Error::Shape`] for a plan of another element type; [`Error::Allocation`] and
+    /// [`Error::Device`] if memory is missing.
     pub fn make(&mut self, team: &mut DeviceTeam, plan: &Plan, rank: usize) -> Result<(), Error> {
         check_element::<T>(plan)?;
         let (job, slices) = (plan.job_shape(rank), plan.slices(rank));

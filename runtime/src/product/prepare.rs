@@ -27,7 +27,7 @@ impl Session {
     /// On every rank, returns [`Error::Shape`] for shapes that do not fit together, and for elements of another type
     /// than the plan's; [`Error::Settings`] for arguments that differ between ranks; [`Error::Spread`] for
     /// distributions or a plan of another number of ranks; [`Error::Plan`] with the difference for a plan of other
-    /// hosts or devices; [`Error::Memory`] and [`Error::Allocation`] when memory is missing; and as
+    /// hosts or devices; [`Error::Memory`] and [`Error::Allocation`] when memory is missing; and the errors of
     /// [`plan`](Self::plan).
     ///
     /// # Collective
@@ -189,9 +189,6 @@ impl<T: Element> Product<T> {
     }
 
     /// Takes a plan for matrices that lie where it has them.
-    ///
-    /// # Errors
-    /// Returns [`Error::Shape`] for a plan of another element type.
     fn of_plan(plan: Plan, config: RunConfig, arguments: Settings) -> Result<Self, Error> {
         check_element::<T>(&plan)?;
         let on = [plan.a(), plan.b(), plan.c()].map(Distribution::from);
@@ -201,9 +198,6 @@ impl<T: Element> Product<T> {
 }
 
 /// Checks that distributions are over this number of ranks.
-///
-/// # Errors
-/// Returns [`Error::Spread`].
 fn check_ranks(on: [&Distribution; 3], ranks: usize) -> Result<(), Error> {
     let mut others = on.iter().map(|on| on.n_ranks()).filter(|&spread| spread != ranks);
     match others.next() {
@@ -213,9 +207,6 @@ fn check_ranks(on: [&Distribution; 3], ranks: usize) -> Result<(), Error> {
 }
 
 /// Makes the problem of matrices of these distributions.
-///
-/// # Errors
-/// Returns [`Error::Shape`], [`Error::Parameter`].
 fn find_problem(on: [&Distribution; 3], ops: [Op; 2], block: usize) -> Result<Problem, Error> {
     let shapes = on.map(|on| (on.rows(), on.cols()));
     let [a, b] = [0, 1].map(|side| match (shapes[side], ops[side].transposes()) {

@@ -102,7 +102,7 @@ impl<'a, T: Scalar> Summa<'a, '_, '_, T> {
     ///
     /// # Errors
     /// On every rank, returns [`Error::Device`] or [`Error::Allocation`] when a device of any rank fails; C is then
-    /// unspecified. Errors of the director, and of making parts of k.
+    /// unspecified. Errors of the director and of making parts of k are returned as they are.
     ///
     /// # Collective
     /// All ranks, with the same plan and scalars, after they have agreed on their matrices and memory.
@@ -170,7 +170,7 @@ impl<'a, T: Scalar> Summa<'a, '_, '_, T> {
     /// Runs the job of every device: `C = beta·C`, then all steps on it.
     ///
     /// # Errors
-    /// Returns the same on every rank.
+    /// Returns the errors of messages, of the director, and of making parts of k.
     fn run_job(
         &mut self,
         beta: T,

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use isochron_hierarchy::rebalance::list_ranges;
 
-use super::migrate::{Change, UnitMemory, check_length, move_units};
-use crate::comm::{Comm, Message, Transfer, agree};
+use super::migrate::{Change, UnitMemory, check_length, describe_units, move_units};
+use crate::comm::{Comm, Message, Transfer, agree, agree_on_settings};
 use crate::error::Error;
 
 /// The blocks of a part after a move: those that have come, and those that this rank has kept.
@@ -53,6 +53,7 @@ pub(super) fn move_blocks<T: bytemuck::Pod>(
     change: Change<'_>,
     blocks: &[impl AsRef<[T]>],
 ) -> Result<MovedBlocks<T>, Error> {
+    agree_on_settings(comm, &describe_units::<T>(1))?;
     let [before, now] = change.parts(comm.rank());
     agree(comm, check_length("data", blocks.len(), &before, 1))?;
     let lengths = blocks.iter().map(|block| block.as_ref().len() as u64);

@@ -171,7 +171,7 @@ pub(super) fn move_units<T: bytemuck::Pod>(
 }
 
 /// Returns what all ranks must give alike.
-fn describe_units<T>(unit_len: usize) -> Settings {
+pub(super) fn describe_units<T>(unit_len: usize) -> Settings {
     let settings = [("unit_len", unit_len), ("bytes of an element", size_of::<T>())];
     (settings.into_iter()).map(|(name, value)| (name.to_owned(), value.to_string())).collect()
 }

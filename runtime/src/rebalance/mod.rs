@@ -308,8 +308,8 @@ impl Rebalancer {
     /// [room](UnitArray). Called once for each array, before the next sweep.
     ///
     /// # Errors
-    /// On every rank, which keeps the array as it was, returns [`Error::Settings`] for ranks with arrays of different divisions or
-    /// lengths; [`Error::Parameter`] for an array of other units; [`Error::Allocation`].
+    /// On every rank, returns [`Error::Settings`] for ranks with arrays of different divisions or lengths;
+    /// [`Error::Parameter`] for an array of other units; [`Error::Allocation`].
     ///
     /// # Collective
     /// All ranks, with arrays of the same division, `unit_len` and type.
@@ -324,7 +324,7 @@ impl Rebalancer {
     /// Called once for each array, before the next sweep.
     ///
     /// # Errors
-    /// On every rank, which keeps its memory as it was, returns [`Error::Settings`] for ranks with units or elements of different
+    /// On every rank, returns [`Error::Settings`] for ranks with units or elements of different
     /// lengths; [`Error::Parameter`] for memory without a place for each unit of the parts before and after the change;
     /// [`Error::Allocation`].
     ///
@@ -345,9 +345,8 @@ impl Rebalancer {
     /// are not touched.
     ///
     /// # Errors
-    /// On every rank, which keeps its memory as it was, returns [`Error::Settings`] for ranks with units or elements of different
-    /// lengths; [`Error::Parameter`] for memory without a place for each unit of the parts before and after the change;
-    /// [`Error::Allocation`].
+    /// On every rank, returns [`Error::Settings`] for ranks with elements of different lengths; [`Error::Parameter`] for
+    /// other blocks than one for each unit of the part before the change; [`Error::Allocation`].
     ///
     /// # Collective
     /// All ranks, with the same type.
@@ -366,9 +365,8 @@ impl Rebalancer {
     /// the others that it does not [keep](MovedBlocks::kept).
     ///
     /// # Errors
-    /// On every rank, which keeps its memory as it was, returns [`Error::Settings`] for ranks with units or elements of different
-    /// lengths; [`Error::Parameter`] for memory without a place for each unit of the parts before and after the change;
-    /// [`Error::Allocation`].
+    /// On every rank, returns [`Error::Settings`] for ranks with elements of different lengths; [`Error::Parameter`] for
+    /// other blocks than one for each unit of the part before the change; [`Error::Allocation`].
     ///
     /// # Collective
     /// All ranks, with the same type.

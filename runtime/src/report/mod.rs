@@ -174,7 +174,7 @@ pub struct NodeReport {
     ///
     /// Faster devices of the node that wait for its slowest one do not count: compare the `busy_s` of its devices.
     pub wait_s: f64,
-    /// Part of `wait_s`: seconds in which the devices waited for the panels of a step.
+    /// Part of `wait_s`: seconds in which the devices waited for the panels of a step, or for the decision about it.
     pub exposed_s: f64,
     /// Part of `wait_s`: seconds from its last update until the parts of C of all nodes were summed; 0 if C stays in
     /// place.

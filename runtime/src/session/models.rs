@@ -58,7 +58,8 @@ impl Session {
     /// head rank.
     ///
     /// # Errors
-    /// On every rank, returns [`Error::Settings`] if not all ranks call it, and as [`Comm`](crate::comm::Comm).
+    /// On every rank, returns [`Error::Settings`] if not all ranks call it, and the errors of
+    /// [`Comm`](crate::comm::Comm).
     ///
     /// # Collective
     /// All ranks.

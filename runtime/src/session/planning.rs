@@ -152,7 +152,8 @@ impl Session {
     /// since it was planned.
     ///
     /// # Errors
-    /// On every rank, returns [`Error::Memory`] with the memory that was available when it was planned, and now.
+    /// On every rank, returns [`Error::Memory`] if the plan no longer fits, with the memory that was available when it
+    /// was made, and now.
     ///
     /// # Collective
     /// All ranks, with the same plan, before any of them makes a matrix.

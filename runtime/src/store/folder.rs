@@ -75,17 +75,14 @@ impl StoreFolder {
         &self.root
     }
 
-    /// Returns the folder of the segments of a version.
-    fn place_segments(&self, version: u32) -> PathBuf {
-        self.root.join(format!("v{version}"))
+    /// Returns the folder of the segments.
+    fn place_segments(&self) -> PathBuf {
+        self.root.join(format!("v{VERSION}"))
     }
 
-    /// Lists the files in the folders of all versions that are read, in the order of their names.
+    /// Lists the files in the folder of the segments, in the order of their names.
     fn list_files(&self) -> io::Result<Vec<PathBuf>> {
-        let mut paths = Vec::new();
-        for version in 1..=VERSION {
-            paths.extend(list_folder(&self.place_segments(version))?);
-        }
+        let mut paths = list_folder(&self.place_segments())?;
         paths.sort();
         Ok(paths)
     }
@@ -202,7 +199,7 @@ impl StoreFolder {
     /// # Errors
     /// Returns the errors of [`write`](Self::write).
     pub(super) fn write_segment(&self, segment: &SegmentFile) -> Result<PathBuf, Error> {
-        let (folder, path) = (self.place_segments(VERSION), self.place_file(&segment.name));
+        let (folder, path) = (self.place_segments(), self.place_file(&segment.name));
         fs::create_dir_all(&folder).map_err(|error| Error::output(&path, error))?;
         write_file(&path, &segment.text)?;
         // The name has to reach the disk too. Not every file system can do that for a folder.
@@ -227,7 +224,7 @@ impl StoreFolder {
 
     /// Returns the path of a segment.
     fn place_file(&self, name: &str) -> PathBuf {
-        self.place_segments(VERSION).join(name)
+        self.place_segments().join(name)
     }
 
     /// Removes a segment, after another one has taken over its runs, unless a job has replaced it since it was read.

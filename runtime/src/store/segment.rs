@@ -7,18 +7,12 @@ use std::iter;
 
 use isochron_hierarchy::times::Series;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::key::StoreKey;
 
-/// Name of the format, and the version that is written. Older ones are read too: version 1 has no times of libraries, version
-/// 2 none of kernels that are no updates of a multiplication, and up to [version 3](WITH_BLOCKS) the block size of the problem
-/// is in the key of a device.
+/// Name of the format, and the version that is written and read. Times of another version are measured anew.
 const FORMAT: &str = "isochron-models";
 pub(super) const VERSION: u32 = 4;
-/// The last version with the block size of the problem in the key of a device, on which its times do not depend.
-const WITH_BLOCKS: u32 = 3;
-
 /// Repetitions of one size that a job keeps.
 const REPETITIONS: usize = 32;
 
@@ -117,9 +111,9 @@ pub struct SegmentTrailer {
 /// The reason why a text is no segment of this version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SegmentError {
-    /// A newer version of Isochron wrote it.
+    /// Another version of Isochron wrote it.
     #[error("it is of version {0}, and this program reads version {VERSION}")]
-    Newer(u32),
+    OtherVersion(u32),
     /// Its first line is not that of a segment.
     #[error("it is broken: its first line is not that of a segment")]
     Foreign,
@@ -151,8 +145,8 @@ pub fn parse_segment(bytes: &[u8]) -> Result<Vec<StoredRun>, SegmentError> {
     if header.format != FORMAT {
         return Err(SegmentError::Foreign);
     }
-    if header.version > VERSION {
-        return Err(SegmentError::Newer(header.version));
+    if header.version != VERSION {
+        return Err(SegmentError::OtherVersion(header.version));
     }
     let whole = text.strip_suffix('\n').ok_or_else(|| corrupt("its end is missing"))?;
     let last = whole.rfind('\n').ok_or_else(|| corrupt("its end is missing"))? + 1;
@@ -161,48 +155,14 @@ pub fn parse_segment(bytes: &[u8]) -> Result<Vec<StoredRun>, SegmentError> {
     if checksum(&text[..last]) != trailer.crc32 {
         return Err(corrupt("its checksum differs"));
     }
-    let runs = text[..last].lines().skip(1).map(|line| {
-        if header.version > WITH_BLOCKS {
-            serde_json::from_str(line).map_err(corrupt)
-        } else {
-            read_with_block(line).map_err(corrupt)
-        }
-    });
-    let runs = runs.map(|run| run.and_then(check_run)).collect::<Result<Vec<StoredRun>, _>>()?;
+    let runs = text[..last].lines().skip(1);
+    let runs = runs.map(|line| serde_json::from_str(line).map_err(corrupt).and_then(check_run));
+    let runs = runs.collect::<Result<Vec<StoredRun>, _>>()?;
     if runs.len() != trailer.runs {
         let (found, told) = (runs.len(), trailer.runs);
         return Err(corrupt(format!("{found} runs, not {told}")));
     }
-    Ok(if header.version > WITH_BLOCKS { runs } else { join_blocks(runs) })
-}
-
-/// Reads a run, without the block size of the problem in the key of a device.
-fn read_with_block(line: &str) -> serde_json::Result<StoredRun> {
-    let mut run: Value = serde_json::from_str(line)?;
-    let identity = run.pointer_mut("/key/identity");
-    // The blocks of a kernel of one's own are its work.
-    let of_device = identity
-        .and_then(Value::as_object_mut)
-        .filter(|identity| identity.contains_key("transfers"));
-    if let Some(identity) = of_device {
-        identity.remove("block");
-    }
-    serde_json::from_value(run)
-}
-
-/// Joins the runs of a job that differed in the block size alone: times are kept by the area and the width of an update.
-fn join_blocks(runs: Vec<StoredRun>) -> Vec<StoredRun> {
-    let mut joined: Vec<StoredRun> = Vec::new();
-    for run in runs {
-        let mut others = joined.iter_mut();
-        match others.find(|other| (&other.writer, &other.key) == (&run.writer, &run.key)) {
-            Some(other) => {
-                run.samples.into_iter().for_each(|sample| add_series(&mut other.samples, sample))
-            }
-            None => joined.push(run),
-        }
-    }
-    joined
+    Ok(runs)
 }
 
 fn check_run(run: StoredRun) -> Result<StoredRun, SegmentError> {
@@ -223,8 +183,6 @@ fn checksum(text: &str) -> String {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::kernel_key::KernelSource;
-    use super::super::kernel_key::tests::make_source;
     use super::super::key::tests::key;
     use super::*;
 
@@ -265,32 +223,6 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn runs_that_differed_in_their_blocks_are_joined() {
-        let runs = [(1, 0.5), (1, 0.25), (2, 0.125)].map(|(units, time_s)| StoredRun {
-            samples: vec![make_sample(units, time_s)],
-            ..stored("w", 3, &[])
-        });
-        let [first, ..] = &runs;
-        let mut text = make_old(first, 3);
-        let line = text.lines().nth(1).unwrap().to_owned();
-        for (run, block) in runs[1..].iter().zip([64, 32]) {
-            let other = make_old(run, 3);
-            let other = other.lines().nth(1).unwrap();
-            let other = other.replace("\"block\":128", &format!("\"block\":{block}"));
-            let end = text.rfind("{\"runs\"").unwrap();
-            text.insert_str(end, &(other + "\n"));
-        }
-        assert!(text.contains("\"block\":32") && text.contains(&line));
-        let end = text.rfind("{\"runs\"").unwrap();
-        let crc32 = checksum(&text[..end]);
-        text.truncate(end);
-        text += &format!("{{\"runs\":3,\"crc32\":\"{crc32}\"}}\n");
-        let joined = parse_segment(text.as_bytes()).unwrap();
-        let expected = stored("w", 3, &[(1, &[0.5, 0.25]), (2, &[0.125])]);
-        assert_eq!(joined, [expected]);
-    }
-
-    #[test]
     fn what_is_written_is_read() {
         let bound = Series { units: 7, seconds: vec![0.1 + 0.2], at_least: true };
         let mut run = stored("w", 3, &[(1, &[1e-9, 2.0])]);
@@ -302,20 +234,6 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn segments_of_older_versions_are_read() {
-        let run = stored("w", 3, &[(1, &[0.1 + 0.2, 2.0])]);
-        let of_kernel =
-            StoredRun { key: KernelSource::make_keys(&[make_source()]).remove(0), ..run.clone() };
-        for version in 1..VERSION {
-            for run in [&run, &of_kernel] {
-                let text = make_old(run, version);
-                assert!(text.contains("\"block\":"), "{text}");
-                assert_eq!(parse_segment(text.as_bytes()), Ok(vec![run.clone()]));
-            }
-        }
-    }
-
-    #[test]
     fn runs_without_later_conditions_are_read() {
         let run = stored("w", 3, &[(1, &[1.5, 2.0])]);
         assert_eq!(run.key.conditions.state.machine, None);
@@ -323,17 +241,6 @@ pub(super) mod tests {
         let older = whole.replace("\"machine\":null,", "");
         assert_ne!(older, whole);
         assert_eq!(serde_json::from_str::<StoredRun>(&older).unwrap(), run);
-    }
-
-    /// Formats a run as an older version did.
-    pub fn make_old(run: &StoredRun, version: u32) -> String {
-        let header = format!("{{\"format\":\"{FORMAT}\",\"version\":{version}}}\n");
-        let run = serde_json::to_string(run).unwrap();
-        let width = "\"width\":256,\"transfers\"";
-        let run = run.replace(width, &format!("\"block\":128,{width}"));
-        let text = header + &run + "\n";
-        let crc32 = checksum(&text);
-        format!("{text}{{\"runs\":1,\"crc32\":\"{crc32}\"}}\n")
     }
 
     #[test]
@@ -355,9 +262,12 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_newer_version_is_told_from_a_broken_one() {
-        let text = r#"{"format":"isochron-models","version":5,"other":0}"#;
-        assert_eq!(parse_segment(text.as_bytes()), Err(SegmentError::Newer(5)));
+    fn another_version_is_told_from_a_broken_one() {
+        for version in [3, 5] {
+            let text = format!(r#"{{"format":"isochron-models","version":{version},"other":0}}"#);
+            let read = parse_segment(text.as_bytes());
+            assert_eq!(read, Err(SegmentError::OtherVersion(version)));
+        }
         for broken in ["", "\n", "{}", "[1]\n", "x", "{\"format\":\"other\",\"version\":9}\n"] {
             let read = parse_segment(broken.as_bytes());
             assert_eq!(read, Err(SegmentError::Foreign), "{broken}");

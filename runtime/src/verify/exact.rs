@@ -73,7 +73,8 @@ impl<T: Scalar> Exact<T> {
     /// Adds A and B, or a part of k of them. With `alpha = 0` they are not read.
     ///
     /// # Errors
-    /// Fails as [`begin`](Self::begin), and [`Error::Shape`] on every rank for factors of another product than C.
+    /// Returns the errors of [`begin`](Self::begin), and [`Error::Shape`] on every rank for factors of another product
+    /// than C.
     ///
     /// # Collective
     /// All ranks, with their parts of the same matrices; [`Plan::operands`](crate::plan::Plan::operands) gives the

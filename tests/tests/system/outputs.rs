@@ -70,7 +70,6 @@ fn one_file_for_two_options_is_refused() {
         ),
         ("mxm --load-plan @p.toml --report @p.toml".to_owned(), ["--load-plan", "--report"]),
         ("mxm --size 9 --report @x --trace @x".to_owned(), ["--report", "--trace"]),
-        ("topology --file @host.xml --svg @host.xml".to_owned(), ["--file", "--svg"]),
         ("models show @a.points --svg @a.svg".to_owned(), ["FILE", "--svg"]),
         (format!("{bench} --platform @p.toml --svg @p.toml"), ["--platform", "--svg"]),
     ] {
@@ -218,7 +217,6 @@ fn outputs_that_cannot_be_written_are_known_before_the_work() {
         "mxm --size 16 --report @",
         "mxm --size 16 --save-plan @",
         "models show @a.points --svg @",
-        "topology --synthetic pu:2 --svg @",
         "measure mxm --block 64 --to 1 --points 1 --max-reps 3 --svg @",
     ] {
         for (setup, file, reason) in [
@@ -398,7 +396,6 @@ fn a_folder_removed_during_the_run_makes_it_fail() {
             (format!("{platform} --out"), planned),
             (format!("{platform} --report"), planned),
             (format!("{platform} --save-plan"), planned),
-            ("topology --svg".to_owned(), "isochron_devices::blas=debug"),
             (
                 "measure mxm --block 64 --to 1 --points 1 --max-reps 3 --platform @p.toml --svg"
                     .to_owned(),

@@ -61,10 +61,6 @@ pub struct Planner {
     pub(super) cluster: Cluster,
     pub(super) config: BalanceConfig,
     pub(super) kernel_width: usize,
-    /// The division is even, whatever the times.
-    pub(super) is_even: bool,
-    /// The run refines the division.
-    pub(super) learns: bool,
     known: Answers,
     phase: PlanPhase,
     next: BalanceStep<PlanRequest, Decision>,
@@ -124,19 +120,16 @@ impl Planner {
         config: BalanceConfig,
         kernel_width: usize,
     ) -> Result<Self, DecideError> {
-        let rule = config.rule();
         let mut planner = Self {
             problem,
             cluster,
             config,
             kernel_width,
-            is_even: rule == Rule::Even,
-            learns: rule.learns(),
             known: Answers::default(),
             phase: PlanPhase::ConsiderK,
             next: BalanceStep::Measure(PlanRequest::MessageCosts),
         };
-        if planner.is_even {
+        if config.rule() == Rule::Even {
             // No time is to be corrected.
             planner.known.byte_s = Some(vec![0.0; cluster.nodes]);
             planner.advance()?;

@@ -49,7 +49,7 @@ impl MarketBanner {
     /// Parses the first line of a file.
     ///
     /// # Errors
-    /// Returns the reason.
+    /// Returns the reason why it cannot be read.
     ///
     /// # References
     /// Boisvert, Pozo and Remington, "The Matrix Market exchange formats: initial design", NISTIR 5935, 1996.
@@ -151,7 +151,7 @@ impl MarketBanner {
     /// Parses an element for a matrix of `T` from its words.
     ///
     /// # Errors
-    /// Returns the reason.
+    /// Returns the reason why it cannot be read.
     pub fn parse_element<T: Scalar>(
         self,
         words: &[&str],

@@ -95,7 +95,7 @@ impl<T> Default for RedistributeConfig<T> {
 ///
 /// # Errors
 /// On every rank if any rank fails, returns [`Error::Spread`] for spreads of different shapes or of another number of
-/// ranks, memory that cannot hold its part; [`Error::Settings`] for arguments that differ between ranks;
+/// ranks, and for memory that cannot hold its part; [`Error::Settings`] for arguments that differ between ranks; and
 /// [`Error::Allocation`].
 ///
 /// # Collective

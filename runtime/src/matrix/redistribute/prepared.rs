@@ -65,7 +65,7 @@ impl<T: bytemuck::Pod> Redistribution<T> {
     ///
     /// # Errors
     /// On every rank if any rank fails, returns [`Error::Spread`] for spreads of different shapes or of another number
-    /// of ranks, [`Error::Settings`] for arguments that differ between ranks, [`Error::Allocation`].
+    /// of ranks, [`Error::Settings`] for arguments that differ between ranks, and [`Error::Allocation`].
     ///
     /// # Collective
     /// All ranks, with the same spreads, order, element size, limit and transposition.

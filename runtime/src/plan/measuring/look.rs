@@ -20,8 +20,8 @@ use crate::plan::place::{ChangeCosts, Placed, Places, RunConditions};
 use crate::plan::{Making, Plan, PlannedNode, Problem};
 use crate::store::KnownTimes;
 
-/// The looks at the times of a run, at least, and the least and the most steps from one to the next. All ranks wait for
-/// each other at a look.
+/// The looks at the times of a run, at least, and the least and the most steps from one to the next. The panels of the step that
+/// a look is about wait for its answer.
 const FEWEST_DECISIONS: u64 = 16;
 const LEAST_PAUSE: u64 = 4;
 const MOST_PAUSE: u64 = 16;

@@ -202,7 +202,7 @@ mod tests {
         DeviceClock, DeviceError, DeviceInfo, DeviceKind, DeviceTeam, MeasureConfig, PanelPair,
         UpdateTime, Updates, ViewMut, Worker,
     };
-    use isochron_hierarchy::balance::BalanceConfig;
+    use isochron_hierarchy::balance::{BalanceConfig, Strategy};
     use std::sync::{Arc, Mutex};
 
     /// A device whose update takes `unit_s` for each element of C and row of B, and `memory_s` for each element, both
@@ -261,7 +261,7 @@ mod tests {
         let config = BalanceConfig::default();
         let mut task = PlanningTask::new(&comm, &team, problem, config, measure).unwrap();
         task.kernel_width = 64;
-        (task.learns, task.config.steps) = (true, 0);
+        (task.config.strategy, task.config.steps) = (Strategy::Adaptive, 0);
         let mut measurer: Ranks<'_, f64> =
             Ranks::new(&comm, &mut team, None, measure, task, Default::default());
         let asked = [Asked { units, limit_s }];

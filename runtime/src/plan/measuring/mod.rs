@@ -11,7 +11,7 @@ mod ranks;
 mod task;
 
 use isochron_devices::{MeasureTally, Scalar};
-use isochron_hierarchy::balance::BalanceStep;
+use isochron_hierarchy::balance::{BalanceStep, Rule};
 use isochron_hierarchy::decide::{Decision, PlanAnswer, PlanRequest, Planner};
 use isochron_hierarchy::learn::FirstLook;
 use isochron_hierarchy::predict::Links;
@@ -66,9 +66,10 @@ pub(crate) fn decide<T: Scalar>(
 ) -> Result<Decided, Error> {
     let (comm, task, rank) = (ranks.comm, ranks.task, ranks.comm.rank());
     let known = share_known(&ranks, known)?;
-    let is_modelled = task.learns || are_certain(&known);
+    let learns = task.rule().learns();
+    let is_modelled = learns || are_certain(&known);
     let mut modelled = None;
-    if task.learns {
+    if learns {
         modelled = ranks.look_at_all(&known.concat())?.map(Box::new).map(NodeModels::Look);
         ranks.free_operands();
     } else if is_modelled {
@@ -119,7 +120,7 @@ fn share_known<T: Scalar>(
     known: Vec<Vec<KnownTimes>>,
 ) -> Result<Vec<Vec<KnownTimes>>, Error> {
     let comm = ranks.comm;
-    if ranks.task.is_even {
+    if ranks.task.rule() == Rule::Even {
         return Ok(vec![Vec::new(); comm.size()]);
     }
     let mut known = comm.share(0, (comm.rank() == 0).then_some(known))?;

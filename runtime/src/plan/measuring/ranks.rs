@@ -6,7 +6,7 @@ use isochron_devices::measure::{InStep, UpdateOperands};
 use isochron_devices::{
     Depth, DeviceTeam, JobShape, MeasureConfig, MeasureTally, Scalar, measure_team,
 };
-use isochron_hierarchy::balance::{BalanceStep, DeviceBalance, Extent, imbalance};
+use isochron_hierarchy::balance::{BalanceStep, DeviceBalance, Extent, Rule, imbalance};
 use isochron_hierarchy::decide::{Division, NodeDevices, PlanAnswer, PlanRequest};
 use isochron_hierarchy::predict::Links;
 use isochron_hierarchy::times::{MeasureOutcome, Measurement, Sample, Series};
@@ -290,7 +290,7 @@ impl<'a, T: Scalar> Ranks<'a, T> {
         balance: DeviceBalance,
         rounds: &mut MeasureRounds<'_>,
     ) -> Result<DeviceBalance, Error> {
-        if rows == 0 || cols == 0 || self.task.is_even {
+        if rows == 0 || cols == 0 || self.task.rule() == Rule::Even {
             return Ok(balance);
         }
         let times = self.measure_devices(rows, depth, &balance.slices, &mut |_needed| {
@@ -374,7 +374,8 @@ impl<'a, T: Scalar> Ranks<'a, T> {
         tell(self.observer, Progress::Called { times: &[] });
         for (device, (measurement, &columns)) in measured.iter_mut().zip(columns).enumerate() {
             // A look is a few repetitions, and no precision is asked for.
-            if self.task.learns && measurement.outcome == MeasureOutcome::OutOfRepetitions {
+            if self.task.rule().learns() && measurement.outcome == MeasureOutcome::OutOfRepetitions
+            {
                 measurement.outcome = MeasureOutcome::Precise;
             }
             self.measured.count(measurement);

@@ -21,13 +21,14 @@ pub(crate) struct PlanningTask {
     pub config: BalanceConfig,
     /// Inner dimension of the updates that are measured.
     pub kernel_width: usize,
-    /// The run learns, so that a look at all devices is enough before it.
-    pub learns: bool,
-    /// The division is even, whatever the times.
-    pub is_even: bool,
 }
 
 impl PlanningTask {
+    /// Returns the rule by which work is divided. If it learns in the run, a look at all devices is enough before that.
+    pub fn rule(&self) -> Rule {
+        self.config.rule()
+    }
+
     /// Describes the planning of a problem by these settings of balancing and measuring.
     ///
     /// # Errors
@@ -53,15 +54,12 @@ impl PlanningTask {
         if is_decided {
             config.strategy = Strategy::Homogeneous;
         }
-        let rule = config.rule();
         // Models answer at once, so that no answer costs more than it saves.
-        config.steps =
-            if rule.learns() { 0 } else { problem.k().div_ceil(kernel_width.max(1)) as u64 };
+        let steps = problem.k().div_ceil(kernel_width.max(1)) as u64;
+        config.steps = if config.rule().learns() { 0 } else { steps };
         Ok(Self {
             problem,
             cluster: Cluster { nodes, hidden: if is_one_host { 0.0 } else { 1.0 } },
-            learns: rule.learns(),
-            is_even: rule == Rule::Even,
             config,
             kernel_width,
         })

@@ -17,7 +17,7 @@ use super::{SEED, Verdict, enter_factors};
 use crate::comm::{CollectiveCall, Comm};
 use crate::error::Error;
 use crate::matrix::{HeldMatrix, Operand, Region, Scalars, hash};
-use crate::plan::Problem;
+use isochron_hierarchy::problem::Problem;
 
 /// A check in floating point.
 ///

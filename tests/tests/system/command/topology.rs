@@ -44,11 +44,9 @@ fn this_host_is_shown() {
 fn ranks_of_a_job_show_their_hosts_once() {
     let alone = only_node(&isochron(&["topology", "--json"]).success());
     let n_cores = alone["cores"].as_array().expect("a list").len();
-    let folder = Folder::new();
-    let svg = folder.path("hosts.svg");
     for mpi in libraries() {
         for n_ranks in [1, 3] {
-            let words = ["topology", "--json", "--group", "node", "--svg", &svg];
+            let words = ["topology", "--json", "--group", "node"];
             let host = only_node(&mpi.isochron(n_ranks, &words).success());
             assert_eq!(host["cores"], alone["cores"], "{}", mpi.name);
             let ranks = host["ranks"].as_array().expect("a list");
@@ -60,7 +58,6 @@ fn ranks_of_a_job_show_their_hosts_once() {
             }
             let n_driven = host["gpus"].as_array().expect("a list").len();
             assert!(used.len() + n_driven >= n_cores, "{host}");
-            assert!(std::fs::read_to_string(&svg).is_ok_and(|text| text.starts_with("<svg")));
         }
         let text = mpi.isochron(3, &["topology"]).success();
         assert!(text.contains(", ranks 0-2:\nhost "), "{text}");
@@ -75,9 +72,7 @@ fn ranks_of_a_job_show_their_hosts_once() {
 #[test]
 fn a_saved_host_is_shown_with_its_gpu() {
     let file = saved("gpu-on-second-socket");
-    let folder = Folder::new();
-    let svg = folder.path("host.svg");
-    let words = ["topology", "--file", &file, "--svg", &svg, "--json", "--ranks-per-host", "2"];
+    let words = ["topology", "--file", &file, "--json", "--ranks-per-host", "2"];
     let host = only_node(&isochron(&words).success());
     let gpu = &host["gpus"][0];
     assert_eq!(gpu["bus_id"], "0000:81:00.0");
@@ -91,8 +86,6 @@ fn a_saved_host_is_shown_with_its_gpu() {
     assert_eq!(cores, (9..16).collect::<Vec<u64>>());
     assert_eq!(host["tree"]["parts"][1]["gpus"][0], "0000:81:00.0");
     assert_eq!(host["this_system"], false);
-    let drawn = std::fs::read_to_string(&svg).expect("a picture");
-    assert!(drawn.starts_with("<svg") && drawn.contains("GPU 0000:81:00.0"));
 }
 
 #[test]

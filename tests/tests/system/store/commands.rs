@@ -125,7 +125,7 @@ fn models_that_are_not_read_are_named() {
     let counts = "1 segment whole, 0 broken, 1 not read; 1 set aside, 1 leftover";
     assert!(told.contains(counts) && told.contains("v5 is of a newer"), "{told}");
     let told = models(&folder, "store", &format!("import {}", newer_file.display())).failure(2);
-    assert!(told.contains("by a newer isochron"), "{told}");
+    assert!(told.contains("by that isochron"), "{told}");
     // A folder that was named and is not there.
     let listed = models(&folder, "gone", "list").success();
     assert!(listed.contains("(read and written): does not exist"), "{listed}");
