@@ -75,6 +75,11 @@ impl<'c> Letter<'c> {
     pub fn text(&self) -> &[u8] {
         &self.text
     }
+
+    /// Takes the text out of a letter that is here.
+    pub fn into_text(self) -> Vec<u8> {
+        self.text
+    }
 }
 
 fn receive(comm: &dyn Comm, from: usize, bytes: usize) -> Result<Transfer<'_, u8>, Error> {

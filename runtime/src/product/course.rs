@@ -7,12 +7,12 @@
 use isochron_devices::{Scalar, UpdateTime};
 use isochron_hierarchy::layout::Layout;
 
+use super::dialogue::Dialogue;
 use super::director::{Directive, StepTimes, TimedDirector};
 use super::panels::{PanelRoom, RoomSize};
-use super::question::Question;
 use super::seen_step::SeenStep;
 use super::step_log::{StepLog, decode_logs, find_changing_s, find_slowest};
-use crate::comm::{Comm, Transfer, agree, decode_outcome, encode_outcome, post};
+use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::matrix::redistribute::Movement;
 use crate::matrix::{Frame, Matrix, Order, Region, Spread};
@@ -44,18 +44,7 @@ pub(super) struct Course<'d, T: 'static> {
     /// The last layout, in the order of changes, that needed more room, and the new room of each set: a set takes one
     /// when it is used for that layout or a later one.
     rooms: (usize, Vec<PanelRoom<T>>),
-    log: StepLog,
-    /// The steps that have been logged, since the beginning.
-    logged: usize,
-    /// The changes that no question has told of: the step that each came before, its seconds, and if this rank's part of C
-    /// moved.
-    changes: Vec<(usize, f64, bool)>,
-    /// The question to the director that is under way.
-    question: Option<Question<'d>>,
-    /// The director's answer.
-    answer: Option<Result<Directive, Error>>,
-    /// The last answer of the head rank, as it is sent.
-    told: Option<Transfer<'d, u8>>,
+    dialogue: Dialogue<'d>,
 }
 
 /// A change that all ranks have made room for.
@@ -138,12 +127,7 @@ impl<'d, T: Scalar> Course<'d, T> {
             frame: c,
             room,
             rooms: (0, Vec::new()),
-            log: StepLog::default(),
-            logged: 0,
-            changes: Vec::new(),
-            question: None,
-            answer: None,
-            told: None,
+            dialogue: Dialogue::new(comm),
         };
         course.decide_from(undecided);
         Ok(course)
@@ -234,8 +218,7 @@ impl<'d, T: Scalar> Course<'d, T> {
         slices: &[usize],
         times: Option<&[UpdateTime]>,
     ) {
-        self.log.k += k;
-        self.log.has_failed |= times.is_none();
+        self.dialogue.note_update(k, times.is_some());
         let Some(timed) = &mut self.timed else {
             return;
         };
@@ -247,58 +230,33 @@ impl<'d, T: Scalar> Course<'d, T> {
             None => None,
         };
         let step = step.unwrap_or_else(|| SeenStep::untimed(0, rows, slices));
-        self.log.steps.push(step);
-        self.logged += 1;
+        self.dialogue.log_step(step);
     }
 
     /// Notes the seconds of a change, and if this rank's part of C moved.
     pub(super) fn log_change(&mut self, seconds: f64, moves: bool) {
-        self.changes.push((self.logged, seconds, moves));
+        self.dialogue.log_change(seconds, moves);
     }
 
     /// Returns the sum of the inner dimensions of this rank's updates so far.
     pub(super) fn k_done(&self) -> usize {
-        self.log.k
+        self.dialogue.k_done()
     }
 
     /// Asks the director about the next steps, or makes the question progress. Returns `true` once the answer is here, for
     /// [`decide`](Self::decide). It does not wait. A question tells of this rank's steps before the step `seen`.
     pub(super) fn is_answered(&mut self, seen: usize) -> bool {
-        if self.question.is_none() && self.answer.is_none() {
-            let log = self.take_log(seen);
-            match Question::ask(self.comm, log) {
-                Ok(question) => self.question = Some(question),
-                Err(error) => self.answer = Some(Err(error)),
-            }
-        }
+        self.dialogue.ask(seen);
         self.drive_question();
-        self.answer.is_some()
+        self.dialogue.is_answered()
     }
 
-    /// Makes a question progress that is under way.
+    /// Makes a question progress that is under way. The director of the head rank answers once all logs are there.
     pub(super) fn drive_question(&mut self) {
-        if let Some(question) = self.question.take() {
-            self.answer = self.drive(question).transpose();
+        if let Some(logs) = self.dialogue.drive() {
+            let answer = self.ask_director(decode_logs(&logs, &self.assignment));
+            self.dialogue.tell(answer);
         }
-    }
-
-    /// Makes a question progress; returns the answer once it is here.
-    fn drive(&mut self, mut question: Question<'d>) -> Result<Option<Directive>, Error> {
-        let comm = self.comm;
-        if !question.progress()? {
-            self.question = Some(question);
-            return Ok(None);
-        }
-        if comm.rank() > 0 {
-            return decode_outcome(0, question.answer()).map(Some);
-        }
-        let answer = self.ask_director(decode_logs(&question.logs(), &self.assignment));
-        if comm.size() == 1 {
-            return answer.map(Some);
-        }
-        let text = encode_outcome(comm, answer);
-        self.told = Some(post(comm, 1..comm.size(), &text)?);
-        decode_outcome(0, &text).map(Some)
     }
 
     /// Decides as the director answered on the steps from `step` of this rank on. Returns `true` if the layout changes.
@@ -309,7 +267,7 @@ impl<'d, T: Scalar> Course<'d, T> {
     /// # Collective
     /// All ranks, once [`is_answered`](Self::is_answered) says so.
     pub(super) fn decide(&mut self, step: usize) -> Result<bool, Error> {
-        let (Some(now), Some(answer)) = (self.undecided.take(), self.answer.take()) else {
+        let (Some(now), Some(answer)) = (self.undecided.take(), self.dialogue.take_answer()) else {
             return Ok(false);
         };
         let Directive { change, steps } = answer?;
@@ -340,7 +298,8 @@ impl<'d, T: Scalar> Course<'d, T> {
         if self.timed.is_none() {
             return Ok(());
         }
-        let logs = self.gather_logs()?;
+        let logs = self.comm.all_gather(&self.dialogue.take_log(usize::MAX))?;
+        let logs = decode_logs(&logs, &self.assignment);
         let is_head = self.comm.rank() == 0 && logs.iter().all(|log| !log.has_failed);
         if let Some(timed) = self.timed.as_mut().filter(|_| is_head) {
             let changing_s = find_changing_s(&logs);
@@ -348,24 +307,6 @@ impl<'d, T: Scalar> Course<'d, T> {
             timed.director.note_last_steps(&ranks, changing_s);
         }
         Ok(())
-    }
-
-    /// Gathers what each rank has done since the last decision.
-    fn gather_logs(&mut self) -> Result<Vec<StepLog>, Error> {
-        let mine = self.take_log(usize::MAX);
-        Ok(decode_logs(&self.comm.all_gather(&mine)?, &self.assignment))
-    }
-
-    /// Returns what this rank has done since the last decision before the step `seen`, and begins the next log.
-    fn take_log(&mut self, seen: usize) -> Vec<u8> {
-        let later = self.logged.saturating_sub(seen).min(self.log.steps.len());
-        let steps = self.log.steps.split_off(self.log.steps.len() - later);
-        for (_, seconds, moves) in self.changes.extract_if(.., |(step, ..)| *step <= seen) {
-            (self.log.changing_s, self.log.has_moved) = (seconds, moves);
-        }
-        let log = bytemuck::cast_slice(&self.log.encode()).to_vec();
-        self.log = StepLog { k: self.log.k, steps, ..StepLog::default() };
-        log
     }
 
     /// Lets the director of the head rank decide.
