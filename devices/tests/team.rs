@@ -30,7 +30,6 @@ fn cpu_worker(name: &str, threads: usize) -> Box<dyn Worker> {
 struct MadeUp<F> {
     info: DeviceInfo,
     update: F,
-    updates_per_visit: usize,
     /// Seconds of a job's beginning; its end takes twice as long.
     begin_s: f64,
 }
@@ -41,11 +40,7 @@ impl<F: FnMut() -> Result<UpdateTime, DeviceError> + Send> Worker for MadeUp<F> 
     }
 
     fn job_needs(&self, job: &JobShape) -> JobNeeds {
-        JobNeeds {
-            host_bytes: (job.rows * job.cols) as u64,
-            own_bytes: 0,
-            updates_per_visit: self.updates_per_visit,
-        }
+        JobNeeds { host_bytes: (job.rows * job.cols) as u64, own_bytes: 0, updates_per_visit: 1 }
     }
 }
 
@@ -85,40 +80,7 @@ fn made_up(
     name: &str,
     update: impl FnMut() -> Result<UpdateTime, DeviceError> + Send + 'static,
 ) -> Box<dyn Worker> {
-    Box::new(MadeUp { info: made_up_info(name), update, updates_per_visit: 1, begin_s: 0.0 })
-}
-
-#[test]
-fn updates_that_belong_together_are_measured_together() {
-    // Three updates that only gather, and one that computes for all four.
-    let mut number = 0;
-    let gathers = MadeUp {
-        info: made_up_info("gathers"),
-        update: move || {
-            number += 1;
-            Ok(time(if number % 4 == 0 { 7.0 } else { 1.0 }))
-        },
-        updates_per_visit: 4,
-        begin_s: 0.0,
-    };
-    let plain = made_up("plain", move || Ok(time(3.0)));
-    let mut team = DeviceTeam::new(vec![Box::new(gathers), plain]).unwrap();
-    let depth = Depth::endless(2);
-    let job = JobShape::of::<f64>(8, 8, depth);
-    assert_eq!(team.updates_per_visit(&job, &[4, 4]).unwrap(), 4);
-    let found = measure_team(
-        &mut team,
-        8,
-        &[4, 4],
-        depth,
-        &MeasureConfig::default(),
-        &mut UpdateOperands::<f64>::default(),
-        &mut repeat_alone,
-    )
-    .unwrap();
-    assert_eq!((found[0].sample.seconds, found[1].sample.seconds), (2.5, 3.0));
-    // Three repetitions of four updates.
-    assert_eq!((found[0].sample.cost_s, found[1].sample.cost_s), (30.0, 36.0));
+    Box::new(MadeUp { info: made_up_info(name), update, begin_s: 0.0 })
 }
 
 /// A team of devices that copy C at both ends of a job.
@@ -128,7 +90,6 @@ fn copying_team(devices: usize) -> DeviceTeam {
         workers.push(Box::new(MadeUp {
             info: made_up_info("copies"),
             update: || Ok(time(2.0)),
-            updates_per_visit: 1,
             begin_s: 10.0,
         }));
     }

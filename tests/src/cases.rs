@@ -18,7 +18,6 @@ use isochron_devices::Worker;
 use isochron_devices::blas::EmbeddedBlas;
 use isochron_devices::topology::Topology;
 use isochron_devices::{DeviceTeam, ElementType};
-use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 use isochron_hierarchy::layout::{Layout, Rect, columns};
 use num_complex::{Complex, Complex64};
 
@@ -337,24 +336,6 @@ pub fn exact(shared: &Arc<dyn Comm>, coverage: Coverage) -> usize {
     all.len()
 }
 
-/// alpha and beta, among them the values for which an operand must not be read.
-pub fn scalars(shared: &Arc<dyn Comm>) -> usize {
-    let comm = shared.as_ref();
-    let mut session = open(shared);
-    let mut count = 0;
-    for (m, n, k) in [(29, 31, 37), (6, 5, 0), (1, 40, 3)] {
-        for alpha in [0.0, 1.0, -1.0, 3.0] {
-            for beta in [0.0, 1.0, -2.0] {
-                let problem = Problem::new(m, n, k, 4).unwrap();
-                let mut case = Case::new(comm, plan_on_nth(comm, problem, 1), integers);
-                case.multiply_exactly(&mut session, scale(alpha, beta));
-                count += 1;
-            }
-        }
-    }
-    count
-}
-
 /// Random numbers: the probe's residual stays below its bound.
 pub fn probe(shared: &Arc<dyn Comm>) -> usize {
     let comm = shared.as_ref();
@@ -381,31 +362,6 @@ pub fn probe(shared: &Arc<dyn Comm>) -> usize {
         }
     }
     count
-}
-
-/// Plans with every strategy, with the devices of this machine really measured, and multiplies whole numbers.
-pub fn measured(comm: &Arc<dyn Comm>) -> usize {
-    let mut session = Session::builder().build(Arc::clone(comm)).unwrap();
-    let comm = comm.as_ref();
-    let cases = [
-        (Strategy::Homogeneous, (3, 2, 50, 8)),
-        (Strategy::SingleCpm, (6, 7, 0, 2)),
-        (Strategy::MultiCpm, (1, 1, 1, 4)),
-        (Strategy::Fpm, (97, 106, 283, 16)),
-    ];
-    for (strategy, (m, n, k, block)) in cases {
-        let problem = Problem::new(m, n, k, block).unwrap();
-        let config = BalanceConfig { strategy, max_iterations: 4, ..Default::default() };
-        let plan = session.plan(problem, &config).unwrap();
-        let mut case = Case::new(comm, plan, integers);
-        let check = case.exact_check(comm, OVERWRITE, 8);
-        let execution = case.multiply(&mut session, OVERWRITE);
-        case.assert_reference(OVERWRITE, comm);
-        let verdict = check.finish(comm, &case.c).unwrap();
-        assert_eq!(verdict.passed, Some(true), "{}", case.label(comm));
-        assert_eq!(execution.busy_s.len(), session.devices().len());
-    }
-    cases.len()
 }
 
 /// Results that are wrong in one place do not pass: an element that is off, two that changed places, one NaN.

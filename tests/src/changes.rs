@@ -14,13 +14,11 @@ use isochron::product::{Factors, RunConfig};
 use isochron::session::Session;
 use isochron_core::internal::{Director, StepTimes, run_directed};
 use isochron_devices::internal::is_unwritten_memory_free;
-use isochron_devices::{DeviceTeam, ElementType, Pace, PacedWorker, Worker, cuda};
+use isochron_devices::{DeviceTeam, ElementType, cuda};
 use isochron_hierarchy::layout::{Layout, slice_cols};
 use num_complex::Complex64;
 
-use crate::cases::{
-    Case, SEEDS, cpu, integers, layouts, open, plan_along_k, plan_on, plan_on_nth, scale,
-};
+use crate::cases::{Case, SEEDS, cpu, integers, layouts, open, plan_on, plan_on_nth, scale};
 use crate::covering::{Coverage, LIBRARIES};
 use crate::disturbed::{DeviceCall, failing_team};
 use crate::gpu;
@@ -331,44 +329,6 @@ fn find_column(matrix: &Matrix, col: usize) -> *const f64 {
     matrix.local().col(col - matrix.part().col).as_ptr()
 }
 
-/// Changes the devices' columns while k is split.
-pub fn changed_slices_along_k(shared: &Arc<dyn Comm>) -> usize {
-    let comm = shared.as_ref();
-    let mut session = open(shared);
-    for (number, every) in EVERY.into_iter().enumerate() {
-        let problem = Problem::new(9, 8, 300, 4).unwrap().with_panel(5).unwrap();
-        let plan = plan_along_k(comm, problem.with_ops(OPS[number]));
-        let mut director = Forced::new(comm, &plan, every);
-        let mut case: Case = Case::new(comm, plan, integers);
-        let execution = case.change_exactly(&mut session, scalars(number), &mut director);
-        assert!(scalars::<f64>(number).alpha == 0.0 || !execution.changes.is_empty());
-    }
-    EVERY.len()
-}
-
-/// Changes parts while A and B are made in parts of k.
-pub fn changes_in_parts_of_k(shared: &Arc<dyn Comm>) -> usize {
-    let comm = shared.as_ref();
-    let mut session = open(shared);
-    let mut count = 0;
-    for k_parts in [2, 5, 100] {
-        for every in EVERY {
-            let problem = Problem::new(37, 41, 93, 4).unwrap().with_panel(5).unwrap();
-            let plan = plan_on_nth(comm, problem.with_ops(OPS[count % 4]), count % 4);
-            let plan = plan.with_k_parts(k_parts).unwrap();
-            let mut director = Forced::new(comm, &plan, every);
-            let scalars = scalars::<f64>(count % 2);
-            let mut case: Case = Case::new(comm, plan, integers);
-            case.spoil_unread(scalars);
-            let done = case.multiply_directed(&mut session, scalars, &mut director);
-            assert!(!done.unwrap().changes.is_empty());
-            case.assert_reference(scalars, comm);
-            count += 1;
-        }
-    }
-    count
-}
-
 /// A plan of many steps on one of the layouts.
 fn long_plan(comm: &dyn Comm, layout: usize) -> Plan {
     let problem = Problem::new(37, 41, 120, 4).unwrap();
@@ -463,25 +423,6 @@ pub fn devices_that_fail_between_changes(shared: &Arc<dyn Comm>) -> usize {
         assert_eq!(case.c.part(), case.plan.c().part(comm.rank()));
     }
     all.len()
-}
-
-/// Devices that are slowed down on purpose change their parts as others do.
-pub fn paced_changes(shared: &Arc<dyn Comm>) -> usize {
-    let comm = shared.as_ref();
-    for layout in 0..2 {
-        let plan = long_plan(comm, layout);
-        let mut director = Forced::new(comm, &plan, 2);
-        let paced = |name, slowdown| -> Box<dyn Worker> {
-            PacedWorker::new(cpu(name), Pace::Slowdown(slowdown)).unwrap().into()
-        };
-        let slowdown = 1.0 + comm.rank() as f64;
-        let workers = vec![paced("first", slowdown), paced("second", 2.0 * slowdown)];
-        let team = DeviceTeam::new(workers).unwrap();
-        let mut session = Session::of_team(Arc::clone(shared), team);
-        let mut case: Case = Case::new(comm, plan, integers);
-        case.change_exactly(&mut session, scalars(1), &mut director);
-    }
-    2
 }
 
 /// Changes the columns of GPUs and of the ranks that drive them, with C on the GPU and streaming through it. Without a

@@ -183,23 +183,4 @@ mod tests {
         }
         assert!((90..=120).contains(&rows.len()), "{} rows", rows.len());
     }
-
-    /// The tables that each number of ranks runs, half of them under each library.
-    #[test]
-    fn the_libraries_share_the_rows_of_a_table() {
-        let all = Coverage::Pairs.rows([4, 5, 3, LIBRARIES.len()]);
-        for library in 0..LIBRARIES.len() {
-            let own = all.iter().filter(|row| row[3] == library).count();
-            assert!((all.len() / 3..=2 * all.len() / 3).contains(&own), "{own}");
-        }
-    }
-
-    #[test]
-    fn the_whole_product_has_each_combination_once() {
-        let mut rows = Coverage::Whole.rows([2, 3, 2]);
-        assert_eq!(rows[..3], [[0, 0, 0], [0, 0, 1], [0, 1, 0]]);
-        rows.sort_unstable();
-        rows.dedup();
-        assert_eq!(rows.len(), 12);
-    }
 }

@@ -7,6 +7,8 @@ use std::sync::OnceLock;
 
 use libloading::Library;
 
+use crate::launch::{HANGS, Mpi, Outcome, run};
+
 /// The names by which programs look for the driver and for cuBLAS.
 const NAMES: &[&str] =
     &["libcuda.so", "libcuda.so.1", "libcublas.so", "libcublas.so.12", "libcublas.so.13"];
@@ -23,6 +25,20 @@ pub fn emulate(command: &mut Command, folder: &Path) {
     command.env("LD_LIBRARY_PATH", search_path(folder));
     // What the user's shell hides of the machine's GPUs is not for the emulated ones.
     command.env_remove("CUDA_VISIBLE_DEVICES");
+}
+
+/// Runs a line of `isochron` on ranks with the emulated CUDA, whose settings have these values.
+///
+/// # Panics
+/// As [`emulate`], and when the program hangs.
+pub fn run_emulated(mpi: &Mpi, ranks: usize, line: &str, settings: &[(&str, &str)]) -> Outcome {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = mpi.line_command(ranks, line);
+    emulate(&mut command, folder.path());
+    for (name, value) in settings {
+        command.env(format!("ISOCHRON_CUDA_EMULATOR_{name}"), value);
+    }
+    run(command, HANGS)
 }
 
 /// The UUID of an emulated slice: a compute instance of a GPU instance of a GPU, each counted from 0.

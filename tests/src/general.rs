@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use isochron::comm::Comm;
-use isochron::matrix::{Matrix, Op};
+use isochron::matrix::Op;
 use isochron::plan::Problem;
 use isochron::product::Scalars;
 use isochron_hierarchy::predict::Traffic;
 
-use crate::cases::{Case, assert_counted, integers, open, plan_on_nth, plan_shares, scale};
-use crate::covering::{Coverage, LIBRARIES};
+use crate::cases::{Case, assert_counted, integers, open, plan_shares, scale};
 
 const SHAPES: [(usize, usize, usize); 6] =
     [(1, 1, 1), (37, 41, 43), (64, 3, 50), (5, 90, 17), (9, 8, 300), (6, 7, 0)];
@@ -17,23 +16,6 @@ const SHAPES: [(usize, usize, usize); 6] =
 const OPS: [Op; 3] = [Op::N, Op::T, Op::C];
 
 const SCALARS: [Scalars; 3] = [scale(1.0, 0.0), scale(-2.0, 3.0), scale(0.0, 1.0)];
-
-/// Multiplies with every operation on both factors, on every kind of layout.
-pub fn operations(shared: &Arc<dyn Comm>, coverage: Coverage) -> usize {
-    let comm = shared.as_ref();
-    let mut session = open(shared);
-    let levels = [SHAPES.len(), OPS.len(), OPS.len(), 4, SCALARS.len(), LIBRARIES.len()];
-    let rows = coverage.rows_of_library(comm, levels);
-    for &[shape, op_a, op_b, layout, scalars, _] in &rows {
-        let (m, n, k) = SHAPES[shape];
-        let ops = [OPS[op_a], OPS[op_b]];
-        let problem = Problem::new(m, n, k, 8).unwrap().with_ops(ops);
-        let problem = problem.with_panel(5).unwrap();
-        let mut case: Case = Case::new(comm, plan_on_nth(comm, problem, layout), integers);
-        case.multiply_exactly(&mut session, SCALARS[scalars]);
-    }
-    rows.len()
-}
 
 /// Shares of k: even, lopsided with some of nothing, and all of it on one rank.
 fn shares_of(blocks: u64, ranks: usize) -> [Vec<u64>; 3] {
@@ -73,17 +55,4 @@ pub fn along_k(shared: &Arc<dyn Comm>) -> usize {
         }
     }
     count
-}
-
-/// A matrix stands where it is spread as the plan says: its transpose does not.
-pub fn wrong_spread(shared: &Arc<dyn Comm>) -> usize {
-    let comm = shared.as_ref();
-    let problem = Problem::new(20, 24, 28, 4).unwrap();
-    let plan = plan_on_nth(comm, problem.with_ops([Op::T, Op::N]), 0);
-    let mut case = Case::new(comm, plan.clone(), integers);
-    case.a = Matrix::zeros(plan.a().transposed(), comm.rank()).unwrap();
-    let refused = case.run(&mut open(shared), SCALARS[0]);
-    let error = refused.unwrap_err().to_string();
-    assert!(error.contains("matrix A is not spread"), "{error}");
-    1
 }

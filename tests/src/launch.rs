@@ -197,6 +197,17 @@ impl Mpi {
     pub fn isochron<A: AsRef<OsStr>>(&self, ranks: usize, arguments: &[A]) -> Outcome {
         run(self.command(ranks, &self.isochron, arguments), HANGS)
     }
+
+    /// The command that runs `isochron` with the words of a line on `ranks` ranks.
+    pub fn line_command(&self, ranks: usize, line: &str) -> Command {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        self.command(ranks, &self.isochron, &words)
+    }
+
+    /// Runs `isochron` with the words of a line on `ranks` ranks.
+    pub fn run_line(&self, ranks: usize, line: &str) -> Outcome {
+        run(self.line_command(ranks, line), HANGS)
+    }
 }
 
 /// The end of a program.

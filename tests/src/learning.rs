@@ -9,12 +9,11 @@ use isochron::plan::{PartOfK, Plan, Problem};
 use isochron::product::{Element, Learnt, Scalars};
 use isochron::product::{Factors, RunConfig};
 use isochron::session::Session;
-use isochron_devices::internal::RecordedWorker;
-use isochron_devices::{DeviceKind, DeviceTeam, ElementType, Pace, PacedWorker, Worker, cuda};
+use isochron_devices::{DeviceTeam, ElementType, Pace, PacedWorker, Worker, cuda};
 use isochron_hierarchy::learn::{AdaptivePart, FirstLook, Tuning};
 use isochron_hierarchy::model::{PiecewiseFpm, Point};
 
-use crate::cases::{Case, SEEDS, cpu, integers, plan_along_k, plan_on_nth, scale, team};
+use crate::cases::{Case, SEEDS, cpu, integers, plan_along_k, plan_on_nth, team};
 use crate::changes::{EVERY, LOOKAHEADS, OPS, SCALARS, SHAPES, scalars};
 use crate::covering::{Coverage, LIBRARIES};
 use crate::disturbed::made_up_team;
@@ -168,26 +167,6 @@ fn team_of(workers: usize) -> DeviceTeam {
         worker
     });
     DeviceTeam::new(paced.collect()).unwrap()
-}
-
-/// Devices without arithmetic learn as others do: C changes its parts, and comes back as it was.
-pub fn recorded_devices(shared: &Arc<dyn Comm>) -> usize {
-    let comm = shared.as_ref();
-    let unit_s = 1e-3 * (1 + comm.rank()) as f64;
-    let workers = [unit_s, 2.0 * unit_s].map(|unit_s| -> Box<dyn Worker> {
-        RecordedWorker::new("recorded", DeviceKind::Cpu, model(unit_s), 4).unwrap().into()
-    });
-    let team = DeviceTeam::new(workers.into()).unwrap();
-    let mut session = Session::of_team(Arc::clone(shared), team);
-    for layout in 0..4 {
-        let problem = Problem::new(37, 41, 140, 4).unwrap().with_panel(4).unwrap();
-        let plan = leave_to_run(plan_on_nth(comm, problem, layout), 5);
-        let mut case: Case = Case::new(comm, plan, integers);
-        let (_, changes) = case.learn(&mut session, scale(1.0, 1.0));
-        assert!(changes > 0);
-        case.assert_reference(scale(0.0, 1.0), comm);
-    }
-    4
 }
 
 /// Learns with GPUs that keep C, and with GPUs that C streams through. Without a GPU there is no case.

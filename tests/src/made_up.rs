@@ -175,13 +175,6 @@ fn parts_move_to_the_faster_node_where_the_steps_left_pay_for_it() {
 }
 
 #[test]
-fn parts_of_alike_nodes_stay() {
-    let run = learn(&plan(4, 400), |_, _, _| 4.0 * NS);
-    assert_eq!(run.count_layouts(), 0, "{:?}", run.learnt.changes);
-    assert!(run.learnt.drifts.is_empty(), "{:?}", run.learnt.drifts);
-}
-
-#[test]
 fn a_node_that_becomes_slow_is_named_and_gets_less() {
     fn time(step: usize, rank: usize, _: usize) -> f64 {
         let slow = if rank == 2 && step >= 200 { 4.0 } else { 1.0 };
@@ -247,70 +240,4 @@ fn a_narrower_step_is_no_measurement() {
     assert_eq!((directive.change, directive.steps), (None, 1));
     let learnt = director.finish(0.0);
     assert!(learnt.devices.iter().all(|device| device.model.is_none()));
-}
-
-#[test]
-fn a_step_of_a_thousand_times_its_time_hardly_changes_the_division() {
-    let plan = look(plan(2, 400), usual);
-    let alone = learn(&plan, usual);
-    assert_near(&alone.fractions(&plan, 399), &[0.3, 0.7], 0.02);
-    fn usual(_: usize, rank: usize, device: usize) -> f64 {
-        [[12.0, 6.0], [4.0, 3.0]][rank][device] * NS
-    }
-    let disturbed: [ElementTime; 4] = [
-        |step, rank, device| usual(step, rank, device) * if step == 0 { 1000.0 } else { 1.0 },
-        |step, rank, device| {
-            let is_disturbed = (step, rank, device) == (1, 0, 1);
-            usual(step, rank, device) * if is_disturbed { 1000.0 } else { 1.0 }
-        },
-        |step, rank, device| {
-            let is_disturbed = (step, rank, device) == (5, 1, 0);
-            usual(step, rank, device) * if is_disturbed { 1000.0 } else { 1.0 }
-        },
-        |step, rank, device| {
-            let is_disturbed = (step, rank) == (100, 1);
-            usual(step, rank, device) * if is_disturbed { 1000.0 } else { 1.0 }
-        },
-    ];
-    for time in disturbed {
-        let run = learn(&plan, time);
-        assert_near(&run.fractions(&plan, 399), &alone.fractions(&plan, 399), 0.03);
-        assert_near(&run.first_slices(), &alone.first_slices(), 0.03);
-    }
-}
-
-#[test]
-fn nothing_is_learnt_from_times_that_are_none() {
-    let plan = plan(2, 400);
-    let alone = learn(&plan, usual);
-    fn usual(_: usize, rank: usize, _: usize) -> f64 {
-        [9.0, 3.0][rank] * NS
-    }
-    let bad: [ElementTime; 4] = [
-        |step, rank, device| match (step % 3, rank, device) {
-            (0, 1, 0) => 0.0,
-            _ => usual(step, rank, device),
-        },
-        |step, rank, device| match (step % 3, rank, device) {
-            (0, 1, 0) => f64::NAN,
-            _ => usual(step, rank, device),
-        },
-        |step, rank, device| match (step % 3, rank, device) {
-            (0, 1, 0) => -1.0,
-            _ => usual(step, rank, device),
-        },
-        |step, rank, device| match (step % 3, rank, device) {
-            (0, 1, 0) => f64::INFINITY,
-            _ => usual(step, rank, device),
-        },
-    ];
-    for time in bad {
-        let run = learn(&plan, time);
-        assert_near(&run.fractions(&plan, 399), &alone.fractions(&plan, 399), 0.02);
-        assert_eq!(run.learnt.notices.len(), 1, "{:?}", run.learnt.notices);
-        assert!(run.learnt.drifts.is_empty(), "{:?}", run.learnt.drifts);
-        let notice = &run.learnt.notices[0];
-        assert!(notice.contains("device first of rank 1 gave"), "{notice}");
-        assert!(notice.contains("nothing was learnt from 1"), "{notice}");
-    }
 }

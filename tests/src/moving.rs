@@ -12,7 +12,6 @@ use isochron::matrix::{
 };
 use isochron::plan::Problem;
 use isochron::product::{Factors, RunConfig};
-use num_complex::{Complex32, ComplexFloat};
 
 use crate::cases::{layouts, open, plans_on_all, scale};
 
@@ -188,33 +187,6 @@ pub fn prepared(comm: &dyn Comm) -> usize {
         count += 1;
     }
     count
-}
-
-/// Moves the conjugate transpose of a complex matrix.
-pub fn conjugated(comm: &dyn Comm) -> usize {
-    let (rank, n) = (comm.rank(), comm.size());
-    let from = &make_spreads(14, 11, n)[4];
-    let to = &make_spreads(11, 14, n)[1];
-    let (rows, cols) = from.local_shape(rank);
-    let mut source = vec![Complex32::default(); rows * cols];
-    let local = StoredMut::by_rows(&mut source, cols.max(1));
-    from.fill(rank, local, |row, col| Complex32::new(row as f32, col as f32 + 0.5)).unwrap();
-    let (rows, local_cols) = to.local_shape(rank);
-    let mut target = vec![Complex32::default(); rows * local_cols];
-    let config = RedistributeConfig {
-        transposed: true,
-        map: Some(ComplexFloat::conj),
-        ..Default::default()
-    };
-    let source = Stored::by_rows(&source, cols.max(1));
-    let memory = StoredMut::by_columns(&mut target, rows.max(1));
-    redistribute(comm, from, source, to, memory, &config).unwrap();
-    for element in to.elements(rank) {
-        let found = target[element.local_row + element.local_col * rows];
-        let expected = Complex32::new(element.col as f32, -(element.row as f32) - 0.5);
-        assert_eq!(found, expected);
-    }
-    1
 }
 
 /// Multiplies a program's block-cyclic operands, one of them transposed and by rows, on our layouts. The product

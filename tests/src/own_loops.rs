@@ -265,23 +265,6 @@ pub fn loops_with_bad_times(comm: &Arc<dyn Comm>) -> usize {
     5
 }
 
-/// No rank gets more than it can hold, and one that is faster gets only that.
-pub fn loops_within_limits(comm: &Arc<dyn Comm>) -> usize {
-    let most = UNITS / (comm.size() as u64 + 1);
-    let mine = LoopPart {
-        max_local: (comm.rank() == 0 && comm.size() > 1).then_some(most),
-        ..LoopPart::default()
-    };
-    let config = RebalanceConfig::default();
-    let mut balancer = Rebalancer::new(Arc::clone(comm), UNITS, &config, mine).unwrap();
-    for sweep in 0..100 {
-        observe_sweep(&**comm, &mut balancer, sweep);
-        assert!(comm.size() == 1 || balancer.units()[0] <= most, "{:?}", balancer.units());
-    }
-    assert!(comm.size() < 2 || balancer.units()[0] == most, "{:?}", balancer.units());
-    1
-}
-
 /// A program moves its rows by divisions of its own; unlike divisions are an error on every rank.
 pub fn rows_of_own_divisions(comm: &Arc<dyn Comm>) -> usize {
     let (ranks, rank) = (comm.size(), comm.rank());
@@ -425,18 +408,4 @@ pub fn loops_of_few_units(comm: &Arc<dyn Comm>) -> usize {
         assert_eq!(restored.units(), balancer.units());
     }
     ranks as usize
-}
-
-/// Time functions decide the sizes.
-pub fn loops_of_rugged_times(comm: &Arc<dyn Comm>) -> usize {
-    // 700 units take no longer than 500: two sizes and nothing between.
-    let total = 500 * (comm.size() as u64 - 1) + 700;
-    let mine = LoopPart { function: Some(vec![(500, 1.0), (700, 1.1)]), ..LoopPart::default() };
-    let config = RebalanceConfig::default();
-    let mut balancer = Rebalancer::new(Arc::clone(comm), total, &config, mine).unwrap();
-    for _ in 0..50 {
-        assert!(balancer.units().iter().all(|units| [500, 700].contains(units)));
-        balancer.observe(balancer.part().count() as f64).unwrap();
-    }
-    1
 }

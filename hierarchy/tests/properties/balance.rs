@@ -11,6 +11,8 @@ use isochron_hierarchy::times::Sample;
 use proptest::prelude::*;
 use strum::VariantArray as _;
 
+use crate::endings;
+
 /// Columns and rows of a matrix in one block.
 const BLOCK: u64 = 64;
 
@@ -51,22 +53,7 @@ fn next_noise(seed: &mut u64, amplitude: f64) -> f64 {
 }
 
 fn run_dpa(dpa: &mut Dpa, mut time_s: impl FnMut(usize, u64) -> f64) -> Balanced {
-    loop {
-        match dpa.step() {
-            BalanceStep::Done(balanced) => return balanced,
-            BalanceStep::Measure(units) => {
-                let times: Vec<_> = (0..)
-                    .zip(&units)
-                    .map(
-                        |(i, &d)| {
-                            if d == 0 { Sample::default() } else { observe(d, time_s(i, d)) }
-                        },
-                    )
-                    .collect();
-                dpa.observe(&times).unwrap();
-            }
-        }
-    }
+    endings::run_dpa(dpa, |i, d| if d == 0 { Sample::default() } else { observe(d, time_s(i, d)) })
 }
 
 fn run_idpa(config: BalanceConfig, node: &BalancedNode, extent: Extent) -> DeviceBalance {
@@ -181,19 +168,6 @@ fn four_nodes_one_with_two_devices_converge() {
             balance.outcome.history.iter().find(|iteration| iteration.units == areas).unwrap();
         assert_eq!(last.times_s, balance.outcome.times_s);
     }
-}
-
-#[test]
-fn a_thousand_nodes_converge() {
-    let mut nodes: Vec<BalancedNode> = [(100.0, 1.0), (150.0, 2.0), (300.0, 5.0), (2000.0, 200.0)]
-        .iter()
-        .cycle()
-        .map(|&(peak, half)| CliffDevice { peak, half, memory: 1e7 })
-        .take(1000)
-        .map(|d| make_node(&[d]))
-        .collect();
-    let balance = run_inpa(BalanceConfig::default(), &mut nodes, 8000, 8000, || 1.0);
-    assert!(balance.outcome.converged, "{:?} {}", balance.outcome.why, balance.outcome.imbalance);
 }
 
 #[test]
@@ -467,19 +441,10 @@ fn noise_without_bounds_calls_no_division_balanced() {
     for seed in 0..200 {
         let mut random = seed;
         let mut dpa = Dpa::new(BalanceConfig::default(), 4, 4000);
-        let balanced = loop {
-            match dpa.step() {
-                BalanceStep::Done(balanced) => break balanced,
-                BalanceStep::Measure(units) => {
-                    let times = units.iter().map(|&d| {
-                        let t_s = d as f64 * next_noise(&mut random, 0.9);
-                        Sample::measured(d, t_s, 3, 0.6 * t_s)
-                    });
-                    let times: Vec<Sample> = times.collect();
-                    dpa.observe(&times).unwrap();
-                }
-            }
-        };
+        let balanced = endings::run_dpa(&mut dpa, |_, d| {
+            let t_s = d as f64 * next_noise(&mut random, 0.9);
+            Sample::measured(d, t_s, 3, 0.6 * t_s)
+        });
         assert!(!balanced.converged || balanced.imbalance < 0.2, "{seed}: {balanced:?}");
     }
 }

@@ -7,7 +7,8 @@ use isochron_hierarchy::model::{Fit, Point};
 use isochron_hierarchy::partition::Partitioner;
 use isochron_hierarchy::times::Sample;
 
-fn run_dpa(dpa: &mut Dpa, observe: impl Fn(usize, u64) -> Sample) -> Balanced {
+/// Measures what is asked for until the balancing ends.
+pub fn run_dpa(dpa: &mut Dpa, mut observe: impl FnMut(usize, u64) -> Sample) -> Balanced {
     loop {
         match dpa.step() {
             BalanceStep::Done(balanced) => return balanced,

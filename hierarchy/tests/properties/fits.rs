@@ -2,8 +2,7 @@
 //! of cases.
 
 use isochron_hierarchy::model::{
-    AkimaFpm, Fit, Knot, PiecewiseFpm, PiecewiseTime, Point, Polyline, Reason, SpeedModel, Surface,
-    SurfacePoint,
+    AkimaFpm, Fit, PiecewiseFpm, PiecewiseTime, Point, Reason, SpeedModel, Surface, SurfacePoint,
 };
 use isochron_hierarchy::partition::gpa;
 use proptest::prelude::*;
@@ -389,16 +388,6 @@ proptest! {
 
 fn bilinear([constant, a, b, c]: [f64; 4], m: f64, n: f64) -> f64 {
     constant + a * m + b * n + c * m * n
-}
-
-#[test]
-fn raw_models_are_the_polyline_through_all_points() {
-    let points = vec![once(10, 1.0), once(20, 4.0), once(30, 2.0)];
-    let model = PiecewiseFpm::from_points(points.clone()).unwrap();
-    assert_eq!(model.raw(), &Polyline::from_points(&points).unwrap());
-    assert_eq!(model.raw().knots()[1], Knot { d: 20.0, speed: 5.0 });
-    assert_eq!(model.raw().speed(25.0), 10.0);
-    assert_eq!(model.raw().time_s(20.0), 4.0);
 }
 
 #[test]

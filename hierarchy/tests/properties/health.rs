@@ -3,7 +3,7 @@
 use isochron_hierarchy::balance::BalanceStep;
 use isochron_hierarchy::health::{
     CheckedDevice, ComparedWith, DeviceHealth, DeviceRound, Health, HealthCheck, HealthRule,
-    SlowCause,
+    RoundRequest, SlowCause,
 };
 use isochron_hierarchy::times::Sample;
 use isochron_support::simulated::SplitMix;
@@ -216,19 +216,33 @@ fn a_quiet_and_healthy_machine_is_looked_at_once() {
 /// Checks six alike devices with noise of 1 %. In each round the first device takes `course` times as long as the others.
 fn check_course(course: [f64; 10], seed: u64) -> Vec<DeviceHealth> {
     let mut random = SplitMix::new(seed);
-    let mut check = HealthCheck::new(HealthRule::default(), vec![CheckedDevice::default(); 6]);
+    run_check(6, |request| {
+        let round = (0..6).map(|device| {
+            let slower = if device == 0 { course[request.done] } else { 1.0 };
+            let together_s = (0..SIZES).map(|size| {
+                let noise = 1.0 + random.uniform(-0.01, 0.01);
+                Some(1e-3 * 3.0_f64.powi(size as i32) * slower * noise)
+            });
+            together_s.collect()
+        });
+        round.collect()
+    })
+}
+
+/// Checks alike devices with these times of all sizes in each round.
+fn run_check(
+    devices: usize,
+    mut measure: impl FnMut(RoundRequest) -> Vec<Vec<Option<f64>>>,
+) -> Vec<DeviceHealth> {
+    let alike = vec![CheckedDevice::default(); devices];
+    let mut check = HealthCheck::new(HealthRule::default(), alike);
     loop {
         match check.step() {
             BalanceStep::Done(found) => return found,
             BalanceStep::Measure(request) => {
-                let round = (0..6).map(|device| {
-                    let slower = if device == 0 { course[request.done] } else { 1.0 };
-                    let together_s = (0..SIZES).map(|size| {
-                        let noise = 1.0 + random.uniform(-0.01, 0.01);
-                        Some(1e-3 * 3.0_f64.powi(size as i32) * slower * noise)
-                    });
-                    Some(DeviceRound { together_s: together_s.collect(), ..DeviceRound::default() })
-                });
+                let round = measure(request)
+                    .into_iter()
+                    .map(|together_s| Some(DeviceRound { together_s, ..DeviceRound::default() }));
                 let round = round.collect();
                 check.observe(round);
             }
@@ -269,46 +283,29 @@ fn a_device_that_becomes_slower_during_the_check_is_hot() {
 
 #[test]
 fn a_disturbance_of_one_look_is_confirmed_by_no_other() {
-    let mut check = HealthCheck::new(HealthRule::default(), vec![CheckedDevice::default(); 4]);
     let mut requests = Vec::new();
-    let found = loop {
-        match check.step() {
-            BalanceStep::Done(found) => break found,
-            BalanceStep::Measure(request) => {
-                let slower = if request.done < 6 { 2.0 } else { 1.0 };
-                let round = [slower, 1.0, 1.01, 0.99].map(|slower| {
-                    Some(DeviceRound {
-                        together_s: [1.0, 4.0, 16.0].map(|time_s| Some(slower * time_s)).into(),
-                        ..DeviceRound::default()
-                    })
-                });
-                check.observe(round.into());
-                requests.push(request.is_alone);
-            }
-        }
-    };
+    let found = run_check(4, |request| {
+        requests.push(request.is_alone);
+        let slower = if request.done < 6 { 2.0 } else { 1.0 };
+        [slower, 1.0, 1.01, 0.99]
+            .map(|slower| [1.0, 4.0, 16.0].map(|time_s| Some(slower * time_s)).into())
+            .into()
+    });
     assert_eq!(found[0].health, Health::Healthy);
     assert_eq!(requests, [[false; 5], [true; 5]].concat());
 }
 
 #[test]
 fn a_sign_of_one_look_hides_no_other() {
-    let mut check = HealthCheck::new(HealthRule::default(), vec![CheckedDevice::default(); 4]);
-    let found = loop {
-        match check.step() {
-            BalanceStep::Done(found) => break found,
-            BalanceStep::Measure(request) => {
-                // Small sizes are slower in most rounds, but not in most of the first look.
-                let small = if (2..5).contains(&request.done) { 1.0 } else { 1.2 };
-                let round = [(small, 1.5), (1.0, 1.0), (1.01, 1.01), (0.99, 0.99)];
-                let round = round.map(|(small, large)| {
-                    let sizes = (0..SIZES).map(|size| Some(if size < 4 { small } else { large }));
-                    Some(DeviceRound { together_s: sizes.collect(), ..DeviceRound::default() })
-                });
-                check.observe(round.into());
-            }
-        }
-    };
+    let found = run_check(4, |request| {
+        // Small sizes are slower in most rounds, but not in most of the first look.
+        let small = if (2..5).contains(&request.done) { 1.0 } else { 1.2 };
+        [(small, 1.5), (1.0, 1.0), (1.01, 1.01), (0.99, 0.99)]
+            .map(|(small, large)| {
+                (0..SIZES).map(|size| Some(if size < 4 { small } else { large })).collect()
+            })
+            .into()
+    });
     let told = (found[0].health, found[0].cause);
     assert_eq!(told, (Health::Slow, Some(SlowCause::Memory)));
 }

@@ -9,6 +9,7 @@
 //! with specified areas", 2007, for the cuts.
 
 use isochron_hierarchy::layout::{LayoutError, Method, arrange, lower_bound};
+use isochron_support::simulated::SplitMix;
 
 /// Ratios to the lower bound.
 #[derive(Debug, Clone, Copy, Default)]
@@ -26,10 +27,10 @@ pub const METHODS: [Method; 2] = [Method::Br, Method::Recursive];
 pub fn measure_ratios(cases: u32) -> Result<[Ratios; 2], LayoutError> {
     // With this number of blocks rounding does not matter.
     let side = 1 << 24;
-    let mut numbers = Numbers(1);
+    let mut random = SplitMix::new(1);
     let mut all = [Ratios::default(); 2];
     for _ in 0..cases {
-        let areas = numbers.next_areas();
+        let areas = draw_areas(&mut random);
         let bound = lower_bound(&areas, side, side);
         for (ratios, method) in all.iter_mut().zip(METHODS) {
             let ratio = arrange(method, &areas, side, side)?.half_perimeter_sum() as f64 / bound;
@@ -40,35 +41,21 @@ pub fn measure_ratios(cases: u32) -> Result<[Ratios; 2], LayoutError> {
     Ok(all)
 }
 
-/// A sequence of numbers that look random (splitmix64).
-struct Numbers(u64);
-
-impl Numbers {
-    /// Returns a number in `[0, 1)`.
-    fn next_number(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+/// Returns 2 to 24 areas with ratios up to 1000: uniform, uniform in the logarithm, or with one that
+/// dominates.
+fn draw_areas(random: &mut SplitMix) -> Vec<f64> {
+    let p = random.uniform(2.0, 25.0) as usize;
+    let ratio = random.log_uniform(1.0, 1000.0);
+    let kind = random.uniform(0.0, 3.0) as u32;
+    let mut areas: Vec<f64> = (0..p)
+        .map(|_| match kind {
+            0 => random.uniform(1.0, ratio),
+            1 => random.log_uniform(1.0, ratio),
+            _ => random.uniform(1.0, 2.0),
+        })
+        .collect();
+    if kind == 2 {
+        areas[0] = ratio;
     }
-
-    /// Returns 2 to 24 areas with ratios up to 1000: uniform, uniform in the logarithm, or with one that
-    /// dominates.
-    fn next_areas(&mut self) -> Vec<f64> {
-        let p = 2 + (self.next_number() * 23.0) as usize;
-        let ratio = 1000_f64.powf(self.next_number());
-        let kind = (self.next_number() * 3.0) as u32;
-        let mut areas: Vec<f64> = (0..p)
-            .map(|_| match kind {
-                0 => 1.0 + (ratio - 1.0) * self.next_number(),
-                1 => ratio.powf(self.next_number()),
-                _ => 1.0 + self.next_number(),
-            })
-            .collect();
-        if kind == 2 {
-            areas[0] = ratio;
-        }
-        areas
-    }
+    areas
 }

@@ -9,6 +9,8 @@ use isochron_hierarchy::model::{Fit, Point};
 use isochron_hierarchy::partition::Partitioner;
 use isochron_hierarchy::times::Sample;
 
+use crate::endings::run_dpa;
+use crate::rebalance::draw_factor;
 use isochron_support::simulated::SplitMix;
 
 /// A device that starts up in `fixed_s`. Each unit beyond its memory takes `steep` times as long.
@@ -89,12 +91,6 @@ fn find_ideal_s(devices: &[NoisyDevice]) -> f64 {
         if done < total { low = middle } else { high = middle }
     }
     high
-}
-
-/// Returns a normally distributed factor around 1.
-fn draw_factor(deviation: f64, random: &mut SplitMix) -> f64 {
-    let radius = (-2.0 * random.uniform(1e-12, 1.0).ln()).sqrt();
-    1.0 + deviation * radius * (std::f64::consts::TAU * random.uniform(0.0, 1.0)).cos()
 }
 
 /// Measures units that take `t_s` three times.
@@ -266,15 +262,8 @@ fn balance_falling(fit: Fit, partitioner: Partitioner) -> Vec<usize> {
             dpa.seed(part, Point { d, t_s, reps, ci_s }).unwrap();
         }
     }
-    loop {
-        match dpa.step() {
-            BalanceStep::Done(balanced) => return balanced.falling,
-            BalanceStep::Measure(units) => {
-                let times = [(units[0], 10.5), (units[1], 9.0)];
-                dpa.observe(&times.map(|(d, t_s)| Sample::measured(d, t_s, 3, 0.0))).unwrap();
-            }
-        }
-    }
+    let times_s = [10.5, 9.0];
+    run_dpa(&mut dpa, |part, d| Sample::measured(d, times_s[part], 3, 0.0)).falling
 }
 
 #[test]

@@ -6,13 +6,11 @@
 
 mod balance;
 mod claims;
-mod cliff;
 mod endings;
 mod fits;
 mod golden;
 mod health;
 mod hpopta;
-mod layout;
 mod layouts;
 mod learn;
 mod learning;

@@ -213,15 +213,6 @@ proptest! {
     }
 
     #[test]
-    fn constant_models_take_one_step(
-        devices in prop::collection::vec(any_cpm(1.0), 2..30),
-        total in 1..1_000_000_u64,
-    ) {
-        let solution = npa_from(&as_dyn(&devices), total, Guess::Proportional).unwrap();
-        prop_assert!(solution.converged && solution.iterations <= 2);
-    }
-
-    #[test]
     fn nasty_models_and_totals_are_divided_or_refused(
         devices in prop::collection::vec(nasty_model(), 0..12),
         total in prop_oneof![Just(0), 1..50_u64, 0..=1_u64 << 53, Just(u64::MAX)],

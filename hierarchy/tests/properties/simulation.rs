@@ -19,10 +19,3 @@ fn ten_thousand_nodes_with_cliffs_and_noise_converge() {
     assert!(imbalance(&times_s) <= 0.15, "{}", imbalance(&times_s));
     assert!(last_s <= 1.1 * ideal_s, "{last_s} s, ideally {ideal_s} s");
 }
-
-#[test]
-fn the_same_cluster_is_balanced_alike() {
-    let clusters = [(); 2].map(|()| SimulatedCluster::new(50, 5, side_for(50), 2));
-    let [first, second] = clusters.map(|mut cluster| cluster.balance_nodes());
-    assert_eq!(first, second);
-}

@@ -1,20 +1,12 @@
 /* Multiplies submatrices as ScaLAPACK describes them, and matrices whose first blocks are short: mpirun -n 4 submatrices. */
 #include <mpi.h>
 #include <stdio.h>
-#include <stdlib.h>
+#include "checks.h"
 #include "isochron.h"
 
 enum { N = 40, LLD = 50, M = 20, COLS = 15, K = 17 };
 
 static double local[3][LLD * N];
-static int rank, n_failed;
-
-static void check(int status)
-{
-  if (status != ISOCHRON_OK)
-    fprintf(stderr, "%s\n", isochron_last_error()), MPI_Abort(MPI_COMM_WORLD, status);
-}
-
 /* The elements of A, of B and of C before and after the product. */
 static double find_a(int64_t row, int64_t col) { return (double)(row + 2 * col); }
 static double find_b(int64_t row, int64_t col) { return (double)(3 * row - col); }

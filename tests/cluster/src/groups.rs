@@ -313,8 +313,12 @@ mod tests {
         assert_eq!(find_hierarchy("22 1 0:20 / /proc rw - proc proc rw\n"), None);
     }
 
-    fn read_file(groups: &Groups, file: &str) -> String {
-        fs::read_to_string(groups.top.join(file)).unwrap()
+    /// Checks the contents of files below the top group; of `None` that there is no such file.
+    fn check_files(groups: &Groups, files: &[(&str, Option<&str>)]) {
+        for (file, text) in files {
+            let found = fs::read_to_string(groups.top.join(file)).ok();
+            assert_eq!(found.as_deref(), *text, "{file}");
+        }
     }
 
     fn created(version: u32) -> (tempfile::TempDir, Groups) {
@@ -328,42 +332,46 @@ mod tests {
     }
 
     #[test]
-    fn version_1_takes_quotas_as_two_files() {
-        let (folder, groups) = created(1);
-        assert_eq!(read_file(&groups, "iso-2/cpu.cfs_period_us"), "10000");
-        assert_eq!(read_file(&groups, "iso-2/cpu.cfs_quota_us"), "2500");
-        assert_eq!(read_file(&groups, "iso-3/cpu.cfs_period_us"), "100000");
-        assert_eq!(read_file(&groups, "iso-3/cpu.cfs_quota_us"), "5000");
-        assert_eq!(read_file(&groups, "switch/cpu.shares"), "262144");
-        assert_eq!(read_file(&groups, "cpu.shares"), "3072");
-        assert!(!groups.top.join("iso-1/cpu.cfs_quota_us").exists());
-        assert!(!folder.path().join("cgroup.subtree_control").exists());
-    }
-
-    #[test]
-    fn version_2_takes_quotas_as_one_line_and_hands_the_controller_down() {
-        let (folder, groups) = created(2);
-        assert_eq!(read_file(&groups, "iso-2/cpu.max"), "2500 10000");
-        assert_eq!(read_file(&groups, "cgroup.subtree_control"), "+cpu");
-        assert_eq!(read_file(&groups, "switch/cpu.weight"), "10000");
-        let above = folder.path().join("cgroup.subtree_control");
-        assert_eq!(fs::read_to_string(above).unwrap(), "+cpu");
-        assert!(!groups.top.join("iso-1/cpu.max").exists());
+    fn version_1_takes_quotas_as_two_files_and_version_2_as_one_line() {
+        let (_folder, groups) = created(1);
+        let files = [
+            ("iso-2/cpu.cfs_period_us", Some("10000")),
+            ("iso-2/cpu.cfs_quota_us", Some("2500")),
+            ("iso-3/cpu.cfs_period_us", Some("100000")),
+            ("iso-3/cpu.cfs_quota_us", Some("5000")),
+            ("switch/cpu.shares", Some("262144")),
+            ("cpu.shares", Some("3072")),
+            ("iso-1/cpu.cfs_quota_us", None),
+            ("../cgroup.subtree_control", None),
+        ];
+        check_files(&groups, &files);
+        let (_folder, groups) = created(2);
+        let files = [
+            ("iso-2/cpu.max", Some("2500 10000")),
+            ("cgroup.subtree_control", Some("+cpu")),
+            ("../cgroup.subtree_control", Some("+cpu")),
+            ("switch/cpu.weight", Some("10000")),
+            ("iso-1/cpu.max", None),
+        ];
+        check_files(&groups, &files);
     }
 
     #[test]
     fn a_quota_changes_and_goes() {
         let (_folder, groups) = created(1);
         groups.change_quota("iso-3", Some(0.5)).unwrap();
-        assert_eq!(read_file(&groups, "iso-3/cpu.cfs_period_us"), "10000");
-        assert_eq!(read_file(&groups, "iso-3/cpu.cfs_quota_us"), "5000");
-        groups.change_quota("iso-3", None).unwrap();
-        assert_eq!(read_file(&groups, "iso-3/cpu.cfs_quota_us"), "-1");
+        groups.change_quota("iso-2", None).unwrap();
+        let files = [
+            ("iso-3/cpu.cfs_period_us", Some("10000")),
+            ("iso-3/cpu.cfs_quota_us", Some("5000")),
+            ("iso-2/cpu.cfs_quota_us", Some("-1")),
+        ];
+        check_files(&groups, &files);
         let (_folder, groups) = created(2);
         groups.change_quota("iso-1", Some(0.125)).unwrap();
-        assert_eq!(read_file(&groups, "iso-1/cpu.max"), "1250 10000");
         groups.change_quota("iso-2", None).unwrap();
-        assert_eq!(read_file(&groups, "iso-2/cpu.max"), "max 10000");
+        let files = [("iso-1/cpu.max", Some("1250 10000")), ("iso-2/cpu.max", Some("max 10000"))];
+        check_files(&groups, &files);
         assert!(groups.change_quota("iso-9", None).is_err());
     }
 

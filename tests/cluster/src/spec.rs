@@ -109,20 +109,6 @@ mod tests {
     }
 
     #[test]
-    fn wrong_numbers_of_things_are_named() {
-        let message = Spec::new("x", 0).unwrap_err().to_string();
-        assert_eq!(message, "number of hosts `0`: there must be 1 to 250");
-        assert!(Spec::new("x", 251).is_err());
-        for name in ["", "a/b", "..", "a b", &"x".repeat(41)] {
-            assert!(Spec::new(name, 1).is_err(), "{name}");
-        }
-        let mut spec = Spec::new("x", 3).unwrap();
-        spec.quotas = quotas(&["100%", "25%"]);
-        let message = spec.validate().unwrap_err().to_string();
-        assert_eq!(message, "quota `100%,25%`: give one for all hosts, or one for each of the 3");
-    }
-
-    #[test]
     fn one_quota_is_everyones_and_cores_are_dealt_in_turn() {
         let mut spec = Spec::new("x", 3).unwrap();
         assert_eq!((spec.quota(2), spec.cpu(2)), (None, None));
@@ -131,26 +117,10 @@ mod tests {
         assert_eq!((spec.quota(2), spec.cpu(2)), (Some(0.5), Some(0)));
         spec.quotas = quotas(&["none", "25%", "50%"]);
         assert_eq!((spec.quota(0), spec.quota(1)), (None, Some(0.25)));
-    }
-
-    #[test]
-    fn a_changed_quota_is_that_of_one_host() {
         for (before, others) in [(quotas(&[]), None), (quotas(&["50%"]), Some(0.5))] {
-            let mut spec = Spec::new("x", 3).unwrap();
             spec.quotas = before;
             spec.change_quota(1, quotas(&["25%"])[0]);
-            let all = [0, 1, 2].map(|idx| spec.quota(idx));
-            assert_eq!(all, [others, Some(0.25), others]);
-        }
-    }
-
-    #[test]
-    fn a_core_that_is_not_there_is_named() {
-        let mut spec = Spec::new("x", 1).unwrap();
-        for cpu in [1023, 100_000] {
-            spec.cpus = vec![cpu];
-            let message = spec.validate().unwrap_err().to_string();
-            assert_eq!(message, format!("CPU `{cpu}`: this process may not run on it"));
+            assert_eq!([0, 1, 2].map(|idx| spec.quota(idx)), [others, Some(0.25), others]);
         }
     }
 }

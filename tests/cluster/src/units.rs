@@ -160,15 +160,14 @@ mod tests {
 
     #[test]
     fn what_people_write_is_read_and_written_alike() {
-        for text in ["1gbit", "2.5gbit", "100mbit", "128kbit", "1tbit"] {
-            assert_eq!(text.parse::<Rate>().unwrap().to_string(), text);
+        fn is_read<T: FromStr<Err = ClusterError> + fmt::Display>(texts: &str) {
+            for text in texts.split(' ') {
+                assert_eq!(text.parse::<T>().unwrap().to_string(), text);
+            }
         }
-        for text in ["100us", "1.5ms", "2s", "0ns", "750ns"] {
-            assert_eq!(text.parse::<Latency>().unwrap().to_string(), text);
-        }
-        for text in ["25%", "12.5%", "200%", "none"] {
-            assert_eq!(text.parse::<Quota>().unwrap().to_string(), text);
-        }
+        is_read::<Rate>("1gbit 2.5gbit 100mbit 128kbit 1tbit");
+        is_read::<Latency>("100us 1.5ms 2s 0ns 750ns");
+        is_read::<Quota>("25% 12.5% 200% none");
     }
 
     #[test]
@@ -181,20 +180,16 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused_by_name() {
-        for text in [
-            "fast", "", "1", "gbit", "-1gbit", "0gbit", "infgbit", "1e3gbit", "1 gbit", "9tbit",
-            "µbit",
-        ] {
-            let message = text.parse::<Rate>().unwrap_err().to_string();
-            assert!(message.starts_with(&format!("bandwidth `{text}`: ")), "{message}");
+        fn is_refused<T: FromStr<Err = ClusterError>>(name: &str, texts: &str) {
+            for text in texts.split('|') {
+                let error = text.parse::<T>().err().map(|error| error.to_string());
+                let told = format!("{name} `{text}`: ");
+                assert!(error.as_ref().is_some_and(|error| error.starts_with(&told)), "{error:?}");
+            }
         }
-        for text in ["100", "", "us", "-1us", "nanus", "1e3us", "11s", "100µs"] {
-            let message = text.parse::<Latency>().unwrap_err().to_string();
-            assert!(message.starts_with(&format!("latency `{text}`: ")), "{message}");
-        }
-        for text in ["25", "%", "-5%", "0%", "0.5%", "nan%", "all"] {
-            let message = text.parse::<Quota>().unwrap_err().to_string();
-            assert!(message.starts_with(&format!("quota `{text}`: ")), "{message}");
-        }
+        let rates = "fast||1|gbit|-1gbit|0gbit|infgbit|1e3gbit|1 gbit|9tbit|1bit|µbit";
+        is_refused::<Rate>("bandwidth", rates);
+        is_refused::<Latency>("latency", "100||us|-1us|nanus|1e3us|11s|100µs");
+        is_refused::<Quota>("quota", "25|%|-5%|0%|0.5%|nan%|all");
     }
 }

@@ -20,19 +20,25 @@ fn assert_refused(args: &[&str], message: &str) {
 
 #[test]
 fn wrong_hosts_and_limits_are_named_in_one_line() {
-    assert_refused(&["up", "0"], "number of hosts `0`: there must be 1 to 250");
-    assert_refused(&["up", "three"], "number of hosts `three`: write a whole number");
-    assert_refused(
-        &["up", "2", "--bandwidth", "fast"],
-        "bandwidth `fast`: write a number and a unit",
-    );
-    assert_refused(&["up", "2", "--bandwidth", "1bit"], "bandwidth `1bit`: must be between");
-    assert_refused(&["up", "2", "--latency", "100"], "latency `100`: write a number and a unit");
-    assert_refused(&["up", "2", "--quota", "25"], "quota `25`: write percents");
-    assert_refused(&["quota", "iso-1", "a"], "quota `a`: write percents");
-    assert_refused(&["up", "3", "--quota", "100%,25%"], "quota `100%,25%`: give one for all hosts");
-    assert_refused(&["up", "2", "--cpus", "99999"], "CPU `99999`: this process may not run on it");
-    assert_refused(&["up", "2", "--name", "a/b"], "name `a/b`: use 1 to 40 letters");
+    let long = format!("up 2 --name {}", "x".repeat(41));
+    for (line, message) in [
+        ("up 0", "number of hosts `0`: there must be 1 to 250"),
+        ("up 251", "number of hosts `251`"),
+        ("up three", "number of hosts `three`: write a whole number"),
+        ("up 2 --bandwidth fast", "bandwidth `fast`"),
+        ("up 2 --latency 100", "latency `100`"),
+        ("up 2 --quota 25", "quota `25`"),
+        ("quota iso-1 a", "quota `a`"),
+        ("up 3 --quota 100%,25%", "quota `100%,25%`: give one for all hosts"),
+        ("up 2 --cpus 1023", "CPU `1023`: this process may not run on it"),
+        ("up 2 --cpus 99999", "CPU `99999`: this process may not run on it"),
+        ("up 2 --name a/b", "name `a/b`: use 1 to 40 letters"),
+        ("up 2 --name ..", "name `..`"),
+        ("up 2 --name=", "name ``"),
+        (&long, "name `xxx"),
+    ] {
+        assert_refused(&line.split_whitespace().collect::<Vec<_>>(), message);
+    }
 }
 
 #[test]

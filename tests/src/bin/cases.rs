@@ -109,8 +109,6 @@ fn run_own_loops(comm: &Arc<dyn Comm>, only: &str) {
     groups.run_shared("loops from other checkpoints", own_loops::loops_from_other_checkpoints);
     groups.run_shared("loops of unlike arguments", own_loops::loops_of_unlike_arguments);
     groups.run_shared("loops with bad times", own_loops::loops_with_bad_times);
-    groups.run_shared("loops within limits", own_loops::loops_within_limits);
-    groups.run_shared("loops of rugged times", own_loops::loops_of_rugged_times);
     groups.run_shared("rows of own divisions", own_loops::rows_of_own_divisions);
     groups.run_shared("rows that stay in place", own_loops::rows_that_stay_in_place);
     groups.run_shared("rows without memory", own_loops::rows_without_memory);
@@ -122,9 +120,7 @@ fn run_all(comm: &Arc<dyn Comm>, arguments: &CaseArguments) {
     let only = &arguments.only;
     let groups = CaseGroups { comm, only };
     groups.run_shared("exact", |comm| cases::exact(comm, coverage));
-    groups.run_shared("scalars", cases::scalars);
     groups.run_shared("probe", cases::probe);
-    groups.run_shared("measured", cases::measured);
     groups.run_shared("wrong results", cases::wrong_results);
     groups.run_shared("flips", cases::flips);
     groups.run_shared("volume", cases::volume);
@@ -133,8 +129,6 @@ fn run_all(comm: &Arc<dyn Comm>, arguments: &CaseArguments) {
     groups.run_shared("devices that fail in a part", parts::devices_that_fail_in_a_part);
     groups.run_shared("changed parts", |comm| changes::changed_parts(comm, coverage));
     groups.run_shared("changes within room", |comm| changes::changes_within_room(comm, folder));
-    groups.run_shared("changed slices along k", changes::changed_slices_along_k);
-    groups.run_shared("changes in parts of k", changes::changes_in_parts_of_k);
     groups.run_shared("no change", changes::no_change_sends_nothing_more);
     groups.run_shared("refused changes", changes::refused_changes);
     groups.run_shared("failing directors", changes::failing_directors);
@@ -142,10 +136,8 @@ fn run_all(comm: &Arc<dyn Comm>, arguments: &CaseArguments) {
         "devices that fail between changes",
         changes::devices_that_fail_between_changes,
     );
-    groups.run_shared("paced changes", changes::paced_changes);
     groups.run_shared("changes of GPUs", changes::changes_of_gpus);
     groups.run_shared("learning", |comm| learning::learning(comm, coverage));
-    groups.run_shared("recorded devices", learning::recorded_devices);
     groups.run_shared("learning on GPUs", learning::learning_on_gpus);
     groups.run_shared("bad times", bad_times::bad_times);
     groups.run_shared("kept decisions", golden::kept_decisions);
@@ -155,13 +147,11 @@ fn run_all(comm: &Arc<dyn Comm>, arguments: &CaseArguments) {
     groups.run_shared("relays", travel::relays);
     groups.run_shared("steps ahead", |comm| travel::steps_ahead(comm, coverage));
     groups.run_shared("failing devices", travel::failing_devices);
-    groups.run_shared("operations", |comm| general::operations(comm, coverage));
     groups.run_shared("table", |comm| table::multiplications(comm, coverage));
     groups.run_shared("own matrices", own_matrices::own_matrices);
     groups.run_shared("agreeing blocks", own_matrices::agreeing_blocks);
     groups.run_shared("unlike arguments", own_matrices::unlike_arguments);
     groups.run_shared("along k", general::along_k);
-    groups.run_shared("wrong spread", general::wrong_spread);
     for (name, trap) in TRAPS {
         groups.run_shared(name, trap);
     }
@@ -169,7 +159,6 @@ fn run_all(comm: &Arc<dyn Comm>, arguments: &CaseArguments) {
     groups.run("separate files", |comm| moving::separate_files(comm, folder));
     groups.run("redistribution", moving::redistribution);
     groups.run("prepared", moving::prepared);
-    groups.run("conjugated", moving::conjugated);
     groups.run("relaid", moving::relaid);
     groups.run("refused", moving::refused);
     if !only.is_empty() {

@@ -25,15 +25,7 @@ fn launch(mpi: &Mpi, ranks: usize, lines: [&str; 2]) -> Outcome {
     run(mpi.command(ranks - 1, Path::new(program), &arguments), HANGS)
 }
 
-/// Expects one message with `parts` from a launch with these two lines, under both libraries, on 2 and 3 ranks in turn.
-fn refused(lines: [&str; 2], parts: &[&str]) {
-    for mpi in libraries() {
-        for ranks in mpi.take_turns(RANKS) {
-            refused_on(&mpi, ranks, lines, parts);
-        }
-    }
-}
-
+/// Expects one message with `parts` from a launch with these two lines.
 fn refused_on(mpi: &Mpi, ranks: usize, lines: [&str; 2], parts: &[&str]) {
     let outcome = launch(mpi, ranks, lines);
     let what = format!("{} on {ranks} ranks, {lines:?}", mpi.name);
@@ -119,36 +111,33 @@ fn every_option_of_a_multiplication_must_agree() {
 }
 
 #[test]
-fn two_factors_of_c_are_refused_with_both_values() {
-    let lines = ["1", "3"].map(|beta| format!("isochron mxm --size 64 --beta {beta}"));
-    let lines = lines.each_ref().map(String::as_str);
-    refused(lines, &["--beta is 1 on rank", ", 3 on rank"]);
-}
-
-#[test]
-fn different_commands_are_refused() {
+fn unlike_lines_are_refused_with_the_rank_and_both_values() {
     let mxm = "isochron mxm --size 64";
-    refused([mxm, "isochron topology"], &["command is isochron mxm on", "isochron topology on"]);
-    refused([mxm, "isochron partition --units 9 --models x"], &["isochron partition on"]);
-    refused([mxm, "isochron --version"], &["command is isochron mxm on", "--version on"]);
-}
-
-#[test]
-fn a_mistake_of_one_rank_is_told_with_the_rank() {
-    let mxm = "isochron mxm --size 64";
-    refused([mxm, "isochron mxm --sise 64"], &["unexpected argument '--sise'"]);
-    refused([mxm, "isochron mxm --size x"], &["invalid value 'x' for '--size <SIZE>'"]);
-    let unreadable = "env ISOCHRON_LOG=isochron=loud isochron mxm --size 64";
-    refused([mxm, unreadable], &["ISOCHRON_LOG = isochron=loud"]);
-}
-
-#[test]
-fn different_communicators_are_refused() {
-    let mxm = "isochron mxm --size 64";
-    let local = "env ISOCHRON_COMM=local isochron mxm --size 64";
-    refused([mxm, local], &["ISOCHRON_COMM"]);
-    let mpi = "env ISOCHRON_COMM=mpi isochron mxm --size 64";
-    refused([mxm, mpi], &["ISOCHRON_COMM is not given on rank", "mpi on rank"]);
+    let both = |options: [&str; 2]| options.map(|option| format!("{mxm} {option}"));
+    for (lines, parts) in [
+        (both(["--beta 1", "--beta 3"]), &["--beta is 1 on rank", ", 3 on rank"][..]),
+        (both(["", "--sise 64"]), &["unexpected argument '--sise'"]),
+        (
+            [mxm, "isochron topology"].map(str::to_owned),
+            &["command is isochron mxm on", "isochron topology on"],
+        ),
+        ([mxm, "isochron --version"].map(str::to_owned), &["mxm on", "--version on"]),
+        (
+            [mxm.to_owned(), format!("env ISOCHRON_LOG=isochron=loud {mxm}")],
+            &["ISOCHRON_LOG = isochron=loud"],
+        ),
+        ([mxm.to_owned(), format!("env ISOCHRON_COMM=local {mxm}")], &["ISOCHRON_COMM"]),
+        (
+            [mxm.to_owned(), format!("env ISOCHRON_COMM=mpi {mxm}")],
+            &["ISOCHRON_COMM is not given on rank", "mpi on rank"],
+        ),
+    ] {
+        for mpi in libraries() {
+            for ranks in mpi.take_turns(RANKS) {
+                refused_on(&mpi, ranks, lines.each_ref().map(String::as_str), parts);
+            }
+        }
+    }
 }
 
 #[test]

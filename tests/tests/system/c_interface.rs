@@ -136,79 +136,28 @@ fn a_c_program_multiplies_its_own_matrices_in_its_own_communicator() {
     }
 }
 
-/// Runs a program that checks itself on some ranks, and says so by a line.
-fn check_itself(program: &str, ranks: usize, line: &str) {
-    let folder = tempfile::tempdir().expect("a folder");
-    for mpi in libraries() {
-        let compiled = compile(&mpi, folder.path(), program, &[]);
-        let mut command = mpi.command::<&str>(ranks, &compiled, &[]);
-        command.env("ISOCHRON_STORE", folder.path().join(mpi.name));
-        let outcome = run(command, HANGS);
-        assert!(
-            outcome.stdout.contains(line),
-            "{}: {}\n{}",
-            mpi.name,
-            outcome.stdout,
-            outcome.stderr
-        );
-        outcome.success();
-    }
-}
-
 /// Block-cyclic on both kinds of grids with sources, rectangles, blocks and on one rank; row- and column-major with gaps; all
-/// types and operations. The devices of a later session come from the store.
+/// types and operations; submatrices as ScaLAPACK describes them, and short first blocks. Shares, flags and blocks of loops.
+/// From Fortran, what each call answers, and the sizes of structs. The devices of a later session come from the store.
 #[test]
-fn c_programs_multiply_matrices_of_every_layout() {
-    check_itself("tests/values.c", 6, "9 products are right");
-}
-
-/// As ScaLAPACK describes them, on a grid with sources, and with short first blocks.
-#[test]
-fn c_programs_multiply_submatrices() {
-    check_itself("tests/submatrices.c", 4, "the submatrices are right");
-}
-
-/// The header says of each setting which ranks give it alike, and a program tries each.
-#[test]
-fn the_header_says_which_settings_may_differ_between_ranks() {
-    let header = fs::read_to_string(find_source("include/isochron.h")).expect("the header");
-    let tried = fs::read_to_string(find_source("tests/wrong_calls.c")).expect("a source");
-    let mut n_settings = 0;
-    for row in header.lines().filter_map(|line| line.strip_prefix("// | ")) {
-        let cells: Vec<&str> = row.split(" | ").collect();
-        // The settings of a call that is not collective have two columns.
-        let [names, ranks, _] = cells[..] else {
-            continue;
-        };
-        for name in names.split(", ").filter(|&name| name != "setting") {
-            n_settings += 1;
-            let may_differ = match ranks {
-                "same" => "0",
-                "may differ" => "1",
-                // Tried with wrong values, and by a program on several hosts.
-                "same on a host" => continue,
-                other => panic!("{name}: {other}"),
-            };
-            let rest = tried
-                .split_once(&format!("{{\"{name}\", {{"))
-                .and_then(|(_, rest)| rest.split_once("}, "));
-            let is_tried = rest.is_some_and(|(_, rest)| rest.starts_with(may_differ));
-            // A file that does not exist is an error on the first rank alone.
-            assert!(is_tried || name == "platform", "{name}: {ranks}");
+fn programs_in_c_and_fortran_find_every_answer_right() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (program, ranks, line) in [
+        ("tests/values.c", 6, "9 products are right"),
+        ("tests/submatrices.c", 4, "the submatrices are right"),
+        ("tests/loops.c", 3, "the loops are balanced"),
+        ("tests/calls.f90", 3, "all calls are right"),
+    ] {
+        for mpi in libraries() {
+            let compiled = compile(&mpi, folder.path(), program, &[]);
+            let mut command = mpi.command::<&str>(ranks, &compiled, &[]);
+            let store = folder.path().join(name_program(&mpi, program) + "-store");
+            command.env("ISOCHRON_STORE", store);
+            let outcome = run(command, HANGS);
+            assert!(outcome.stdout.contains(line), "{program}, {}: {outcome:#?}", mpi.name);
+            outcome.success();
         }
     }
-    assert_eq!(n_settings, 26, "{header}");
-}
-
-#[test]
-fn c_programs_have_shares_flags_and_blocks_of_loops() {
-    check_itself("tests/loops.c", 3, "the loops are balanced");
-}
-
-/// The program compares what each call answers, and the sizes of structs with those of the library.
-#[test]
-fn fortran_programs_can_make_every_call() {
-    check_itself("tests/calls.f90", 3, "all calls are right");
 }
 
 /// A program with OpenMP threads computes at the same time as its session, on cores that are reserved for them. The devices of

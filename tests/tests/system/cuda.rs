@@ -1,12 +1,14 @@
 //! The GPU path on the emulated CUDA, and on a real GPU where there is one.
 
-use std::path::Path;
 use std::process::Command;
 
 use isochron_tests::emulator::{
-    driver_is_installed, emulate, incomplete_driver, replace_driver, slice_uuid,
+    driver_is_installed, emulate, incomplete_driver, replace_driver, run_emulated, slice_uuid,
 };
 use isochron_tests::launch::{HANGS, HANGS_WHOLE, Outcome, is_whole, libraries, run};
+use serde_json::Value;
+
+use crate::command::{Folder, check_told, json};
 
 fn cases(case: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_isochron-cuda-cases"));
@@ -55,11 +57,6 @@ fn the_contract_holds_on_the_gpu_and_in_tiles() {
 }
 
 #[test]
-fn the_contract_holds_on_a_paced_gpu() {
-    under_schedule("threads", "paced", "1M");
-}
-
-#[test]
 fn matrices_of_eight_times_the_memory_are_exact() {
     under_every_schedule("out-of-core", "2M");
 }
@@ -70,50 +67,31 @@ fn every_element_type_is_exact() {
 }
 
 #[test]
-fn every_element_type_is_exact_with_little_memory() {
-    under_schedule("late", "little-memory", "1M");
-}
-
-#[test]
-fn panels_that_may_not_be_pinned_are_not_gathered() {
-    under_schedule("early", "narrow-limits", "1M");
-}
-
-#[test]
-fn taken_memory_leads_to_smaller_tiles() {
-    under_schedule("late", "taken-memory", "1M");
-}
-
-#[test]
-fn products_that_cublas_has_no_memory_for_are_computed_in_parts() {
-    under_schedule("early", "refused-products", "1M");
-}
-
-#[test]
 fn every_failing_call_ends_in_a_result_or_an_error_and_leaks_nothing() {
     under_schedule("early", "failures", "1M");
 }
 
 #[test]
-fn a_streamed_job_is_done_with_its_last_update() {
-    under_schedule("late", "last-update", "2M");
+fn products_are_exact_whatever_the_memory_is() {
+    for (schedule, case, memory) in [
+        ("threads", "paced", "1M"),
+        ("late", "little-memory", "1M"),
+        // Panels that may not be pinned are not gathered, and less is gathered with less host memory.
+        ("early", "narrow-limits", "1M"),
+        ("early", "less-host-memory", "2M"),
+        ("late", "taken-memory", "1M"),
+        // cuBLAS has no memory for products.
+        ("early", "refused-products", "1M"),
+        ("late", "last-update", "2M"),
+    ] {
+        under_schedule(schedule, case, memory);
+    }
 }
 
 #[test]
-fn less_host_memory_means_that_less_is_gathered() {
-    under_schedule("early", "less-host-memory", "2M");
-}
-
-#[test]
-fn codes_of_newer_libraries_are_told_as_they_are() {
-    let output = emulated("unknown-codes", &[("MEMORY", "1M")]).success();
-    assert!(output.contains("on Emulated CUDA device 0"), "{output}");
-}
-
-#[test]
-fn the_link_and_the_peak_are_measured() {
-    let output = emulated("speeds", &[("MEMORY", "300M")]).success();
-    assert!(output.contains("on Emulated CUDA device 0"), "{output}");
+fn codes_of_newer_libraries_are_told_and_the_link_and_the_peak_are_measured() {
+    run_under(&["threads"], "unknown-codes", "1M");
+    run_under(&["threads"], "speeds", "300M");
 }
 
 /// The line that says what was found.
@@ -126,10 +104,7 @@ fn finding(output: &Outcome) -> &str {
 /// Expects these parts in what is found with these settings.
 fn said(settings: &[(&str, &str)], parts: &[&str]) {
     let output = emulated("survey", settings);
-    let line = finding(&output);
-    for part in parts {
-        assert!(line.contains(part), "{part:?} in {line:?}");
-    }
+    check_told(finding(&output), parts, "what was found");
 }
 
 #[test]
@@ -167,14 +142,12 @@ fn seen(version: &str, visible: Option<&str>) -> Vec<String> {
     let output = run(command, HANGS);
     finding(&output);
     let list = output.stdout.lines().nth(1).expect("a list");
-    let list: serde_json::Value = serde_json::from_str(list).expect("JSON");
-    list.as_array().expect("a list").iter().map(read_uuid).collect()
-}
-
-fn read_uuid(gpu: &serde_json::Value) -> String {
-    let uuid = gpu["uuid"].as_str().expect("a text").to_owned();
-    assert_eq!(gpu["is_slice"], uuid.starts_with("MIG-"), "{gpu}");
-    uuid
+    let read_uuid = |gpu: &Value| {
+        let uuid = gpu["uuid"].as_str().expect("a text").to_owned();
+        assert_eq!(gpu["is_slice"], uuid.starts_with("MIG-"), "{gpu}");
+        uuid
+    };
+    json(list).as_array().expect("a list").iter().map(read_uuid).collect()
 }
 
 #[test]
@@ -191,26 +164,6 @@ fn a_process_sees_the_slices_that_its_driver_shows() {
 }
 
 #[test]
-fn a_library_that_is_no_driver_is_told_apart() {
-    let folder = tempfile::tempdir().expect("a folder");
-    // Any library without the driver's functions.
-    let other = [
-        "/lib/x86_64-linux-gnu/libm.so.6",
-        "/lib/aarch64-linux-gnu/libm.so.6",
-        "/usr/lib64/libm.so.6",
-    ];
-    let Some(other) = other.map(Path::new).into_iter().find(|path| path.exists()) else {
-        eprintln!("skipped: the C library's folder is not known on this system");
-        return;
-    };
-    let mut command = cases("survey");
-    replace_driver(&mut command, folder.path(), other);
-    let output = run(command, HANGS);
-    let line = finding(&output);
-    assert!(line.contains("no function `cuDriverGetVersion`"), "{line}");
-}
-
-#[test]
 fn a_driver_that_lacks_functions_is_told_to_be_old_or_incomplete() {
     let old =
         ["it is for CUDA 10.2", "11.4 is the oldest", "update the driver", "GPUs are not used"];
@@ -222,10 +175,7 @@ fn a_driver_that_lacks_functions_is_told_to_be_old_or_incomplete() {
         replace_driver(&mut command, folder.path(), &driver);
         let output = run(command, HANGS);
         assert_eq!(output.stdout.lines().nth(1), Some("[]"));
-        let line = finding(&output);
-        for part in parts {
-            assert!(line.contains(part), "{part:?} in {line:?}");
-        }
+        check_told(finding(&output), parts, "what was found");
     }
 }
 
@@ -268,47 +218,37 @@ fn the_real_gpu_conforms() {
     }
 }
 
-/// The report of a multiplication on emulated GPUs.
-fn multiplied(ranks: usize, gpus: &str, arguments: &[&str]) -> serde_json::Value {
-    let folder = tempfile::tempdir().expect("a folder");
+/// The report of a multiplication on emulated GPUs with these settings.
+fn multiplied(ranks: usize, options: &str, settings: &[(&str, &str)]) -> Value {
     let [mpi, _] = libraries();
-    let arguments: Vec<&str> = "mxm --size 500 --block 64 --verify exact --json"
-        .split(' ')
-        .chain(arguments.iter().copied())
-        .collect();
-    let mut command = mpi.command(ranks, &mpi.isochron, &arguments);
-    emulate(&mut command, folder.path());
-    command.env("ISOCHRON_CUDA_EMULATOR_DEVICES", gpus).env("ISOCHRON_CUDA_EMULATOR_MEMORY", "1M");
-    let text = run(command, HANGS).success();
-    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+    let line = format!("mxm --size 500 --block 64 --verify exact --json {options}");
+    let report = json(&run_emulated(&mpi, ranks, &line, settings).success());
+    assert_eq!(report["verified"], true, "{report}");
+    report
 }
 
 #[test]
 fn what_is_made_smaller_for_lack_of_memory_is_told() {
     let [mpi, _] = libraries();
-    for (name, value, says) in [
-        ("FAIL", "cuMemAlloc_v2:2=2", "trying smaller tiles"),
-        ("PRODUCT", "100000", "trying smaller products"),
+    for (setting, says) in [
+        (("FAIL", "cuMemAlloc_v2:2=2"), "trying smaller tiles"),
+        (("PRODUCT", "100000"), "trying smaller products"),
     ] {
         let folder = tempfile::tempdir().expect("a folder");
-        let words = ["mxm", "--size", "300", "--verify", "exact", "--json"];
-        let mut command = mpi.command(1, &mpi.isochron, &words);
+        let mut command = mpi.line_command(1, "mxm --size 300 --verify exact");
         emulate(&mut command, folder.path());
         command
             .env("ISOCHRON_LOG", "warn")
             .env("ISOCHRON_CUDA_EMULATOR_MEMORY", "1M")
-            .env(format!("ISOCHRON_CUDA_EMULATOR_{name}"), value);
+            .env(format!("ISOCHRON_CUDA_EMULATOR_{}", setting.0), setting.1);
         let output = run(command, HANGS);
-        let told = output.stderr.matches(says).count();
-        assert_eq!(told, 1, "{output:#?}");
-        let text = output.success();
-        let report: serde_json::Value = serde_json::from_str(&text).expect("a report");
-        assert_eq!(report["verified"], true, "{report}");
+        assert_eq!(output.stderr.matches(says).count(), 1, "{output:#?}");
+        assert!(output.success().contains("verified"), "{setting:?}");
     }
 }
 
 /// The devices of a kind in a report.
-fn devices<'r>(report: &'r serde_json::Value, kind: &str) -> Vec<&'r serde_json::Value> {
+fn devices<'r>(report: &'r Value, kind: &str) -> Vec<&'r Value> {
     report["nodes"]
         .as_array()
         .expect("nodes")
@@ -321,8 +261,7 @@ fn devices<'r>(report: &'r serde_json::Value, kind: &str) -> Vec<&'r serde_json:
 #[test]
 fn ranks_multiply_on_the_gpus_of_their_host() {
     for (ranks, gpus, expected) in [(1, "1", 1), (2, "2", 2), (2, "1", 1), (1, "2", 2)] {
-        let report = multiplied(ranks, gpus, &[]);
-        assert_eq!(report["verified"], true, "{report}");
+        let report = multiplied(ranks, "", &[("DEVICES", gpus), ("MEMORY", "1M")]);
         let found = devices(&report, "cuda");
         let mut names: Vec<&str> = found.iter().filter_map(|gpu| gpu["name"].as_str()).collect();
         names.sort_unstable();
@@ -338,55 +277,35 @@ fn ranks_multiply_on_the_gpus_of_their_host() {
 
 #[test]
 fn a_platform_file_names_gpus() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let platform = folder.path().join("gpu.toml");
+    let folder = Folder::new();
     let text = "schema = 1\n[[node]]\n[[node.device]]\ncores = 1\npace = 50.0\n[[node.device]]\nkind = \"cuda\"\nmemory_limit = 300000\n";
-    std::fs::write(&platform, text).expect("a writable folder");
-    let report = multiplied(1, "1", &["--platform", platform.to_str().expect("a name")]);
-    assert_eq!(report["verified"], true, "{report}");
+    let options = format!("--platform {}", folder.write("gpu.toml", text));
+    let report = multiplied(1, &options, &[("MEMORY", "1M")]);
     assert_eq!((devices(&report, "cpu").len(), devices(&report, "cuda").len()), (1, 1));
     // Where there is no GPU, that is said.
     let [mpi, _] = libraries();
-    let mut command = Command::new(&mpi.isochron);
-    command.args(["mxm", "--size", "100", "--platform"]).arg(&platform);
-    let empty = tempfile::tempdir().expect("a folder");
-    emulate(&mut command, empty.path());
-    command.env("ISOCHRON_CUDA_EMULATOR_DEVICES", "0");
-    let stderr = run(command, HANGS).failure(2);
+    let line = format!("mxm --size 100 {options}");
+    let stderr = run_emulated(&mpi, 1, &line, &[("DEVICES", "0")]).failure(2);
     assert!(stderr.contains("no GPU"), "{stderr}");
 }
 
 #[test]
 fn a_gpu_that_cannot_be_used_is_left_out() {
-    let [mpi, _] = libraries();
     // Another process has it for itself; cuBLAS is newer than the driver.
     for failure in ["cuDevicePrimaryCtxRetain:1=46", "cublasCreate_v2:1=1"] {
-        let folder = tempfile::tempdir().expect("a folder");
-        let words = ["mxm", "--size", "200", "--verify", "exact", "--json"];
-        let mut command = mpi.command(1, &mpi.isochron, &words);
-        emulate(&mut command, folder.path());
-        command
-            .env("ISOCHRON_CUDA_EMULATOR_DEVICES", "2")
-            .env("ISOCHRON_CUDA_EMULATOR_FAIL", failure);
-        let text = run(command, HANGS).success();
-        let report: serde_json::Value = serde_json::from_str(&text).expect("a report");
-        assert_eq!(devices(&report, "cuda").len(), 1, "{failure}: {text}");
-        assert!(!devices(&report, "cpu").is_empty(), "{failure}: {text}");
+        let report = multiplied(1, "", &[("DEVICES", "2"), ("FAIL", failure)]);
+        assert_eq!(devices(&report, "cuda").len(), 1, "{failure}: {report}");
+        assert!(!devices(&report, "cpu").is_empty(), "{failure}: {report}");
         let notices = report["nodes"][0]["notices"].to_string();
         let call = failure.split(':').next().expect("a call");
-        assert!(notices.contains(call) && notices.contains("not used"), "{notices}");
+        check_told(&notices, &[call, "not used"], failure);
     }
 }
 
 #[test]
 fn a_gpu_that_is_lost_ends_the_run_with_its_name_and_the_call() {
-    let folder = tempfile::tempdir().expect("a folder");
     let [mpi, _] = libraries();
-    let mut command = mpi.command(2, &mpi.isochron, &["mxm", "--size", "300", "--block", "64"]);
-    emulate(&mut command, folder.path());
-    command
-        .env("ISOCHRON_CUDA_EMULATOR_DEVICES", "2")
-        .env("ISOCHRON_CUDA_EMULATOR_FAIL", "cublasDgemm_v2:4=719");
-    let stderr = run(command, HANGS).failure(1);
-    assert!(stderr.contains("cublasDgemm_v2 on cuda") && stderr.contains("was lost"), "{stderr}");
+    let settings = [("DEVICES", "2"), ("FAIL", "cublasDgemm_v2:4=719")];
+    let outcome = run_emulated(&mpi, 2, "mxm --size 300 --block 64", &settings);
+    check_told(&outcome.failure(1), &["cublasDgemm_v2 on cuda", "was lost"], "a lost GPU");
 }

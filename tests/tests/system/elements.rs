@@ -1,10 +1,11 @@
 //! Matrices of every element type on the command line: computed, checked, kept in files, and refused where types do not fit.
 
-use isochron::plan::Plan;
 use isochron::report::Report;
 use isochron_devices::{DeviceKind, ElementType};
-use isochron_tests::emulator::emulate;
-use isochron_tests::launch::{HANGS, Mpi, Outcome, SOON, libraries, run};
+use isochron_tests::emulator::run_emulated;
+use isochron_tests::launch::{Mpi, Outcome, SOON, libraries, run};
+
+use crate::command::Folder;
 
 const INPUT: i32 = 2;
 
@@ -12,8 +13,10 @@ const INPUT: i32 = 2;
 fn every_type_is_multiplied_exactly() {
     for mpi in libraries() {
         for element in ElementType::ALL {
-            let words: Vec<&str> = "mxm --size 150 --block 16 --op-a c --op-b t --beta -3 --verify exact --json --type".split(' ').chain([element.into()]).collect();
-            let report: Report = serde_json::from_str(&mpi.isochron(3, &words).success()).unwrap();
+            let line = format!(
+                "mxm --size 150 --block 16 --op-a c --op-b t --beta -3 --verify exact --json --type {element}"
+            );
+            let report: Report = serde_json::from_str(&mpi.run_line(3, &line).success()).unwrap();
             assert_eq!((report.element, report.verified), (element, Some(true)));
         }
     }
@@ -27,31 +30,18 @@ fn every_type_is_multiplied_on_gpus() {
         .into_iter()
         .flat_map(|element| ["16M", "64K"].map(|memory| (element, memory)))
     {
-        let folder = tempfile::tempdir().unwrap();
-        let words: Vec<&str> = "mxm --size 200 --block 20 --split c --verify exact --json --type"
-            .split(' ')
-            .chain([element.into()])
-            .collect();
-        let mut command = mpi.command(2, &mpi.isochron, &words);
-        emulate(&mut command, folder.path());
-        command
-            .env("ISOCHRON_CUDA_EMULATOR_DEVICES", "2")
-            .env("ISOCHRON_CUDA_EMULATOR_MEMORY", memory);
-        let report: Report = serde_json::from_str(&run(command, HANGS).success()).unwrap();
+        let line =
+            format!("mxm --size 200 --block 20 --split c --verify exact --json --type {element}");
+        let text = run_emulated(&mpi, 2, &line, &[("DEVICES", "2"), ("MEMORY", memory)]).success();
+        let report: Report = serde_json::from_str(&text).unwrap();
         assert_eq!((report.element, report.verified), (element, Some(true)));
-        let gpus = report
-            .nodes
-            .iter()
-            .flat_map(|node| &node.devices)
-            .filter(|device| device.kind == DeviceKind::Cuda);
-        assert_eq!(gpus.count(), 2);
+        let devices = report.nodes.iter().flat_map(|node| &node.devices);
+        assert_eq!(devices.filter(|device| device.kind == DeviceKind::Cuda).count(), 2);
     }
 }
 
 fn multiply(mpi: &Mpi, words: &str) -> Outcome {
-    let line = format!("mxm --size 60 --block 8 --verify exact --json {words}");
-    let words: Vec<&str> = line.split(' ').collect();
-    mpi.isochron(2, &words)
+    mpi.run_line(2, &format!("mxm --size 60 --block 8 --verify exact --json {words}"))
 }
 
 #[test]
@@ -65,7 +55,8 @@ fn factors_are_complex_where_the_elements_are() {
     for (words, message) in [
         ("--alpha 2i", "matrices of f64 have real factors"),
         ("--type f32 --beta 1+1i", "use --type c32 or c64"),
-        ("--alpha x", "invalid"),
+        ("--alpha x", "a complex one"),
+        ("--alpha NaN", "alpha = NaN: a factor must be a finite number"),
         ("--type c64 --alpha infi", "a factor must be a finite number"),
         ("--type f32 --alpha 1e300", "numbers of f32 do not reach so far"),
         ("--type c32 --beta 1e-60", "numbers of c32 do not reach so far"),
@@ -79,43 +70,20 @@ fn factors_are_complex_where_the_elements_are() {
 #[test]
 fn files_say_which_type_it_is() {
     let [mpi, _] = libraries();
-    let folder = tempfile::tempdir().unwrap();
-    let [single, complex, text] = ["single.npy", "complex.npy", "both.mtx"]
-        .map(|name| folder.path().join(name).to_str().unwrap().to_owned());
-    let cases: [(&[&str], ElementType); 6] = [
-        (&["--size", "40", "--type", "f32", "--out", &single], ElementType::F32),
-        (&["--size", "40", "--type", "c32", "--out", &complex], ElementType::C32),
-        (&["--a", &single, "--b", &single], ElementType::F32),
-        (&["--a", &single, "--b", &complex, "--out", &text], ElementType::C32),
-        (&["--a", &single, "--b", &text], ElementType::C64),
-        (&["--a", &single, "--b", &single, "--type", "f64"], ElementType::F64),
-    ];
-    for (words, element) in cases {
-        let all = [&["mxm", "--block", "8", "--json"], words].concat();
-        let report: Report = serde_json::from_str(&mpi.isochron(2, &all).success()).unwrap();
-        assert_eq!(report.element, element, "{words:?}");
+    let folder = Folder::new();
+    for (line, element) in [
+        ("--size 40 --type f32 --out @single.npy", ElementType::F32),
+        ("--size 40 --type c32 --out @complex.npy", ElementType::C32),
+        ("--a @single.npy --b @single.npy", ElementType::F32),
+        ("--a @single.npy --b @complex.npy --out @both.mtx", ElementType::C32),
+        ("--a @single.npy --b @both.mtx", ElementType::C64),
+        ("--a @single.npy --b @single.npy --type f64", ElementType::F64),
+    ] {
+        let words = folder.words(&format!("mxm --block 8 --json {line}"));
+        let report: Report = serde_json::from_str(&mpi.isochron(2, &words).success()).unwrap();
+        assert_eq!(report.element, element, "{line}");
     }
-    let words = ["mxm", "--a", &single, "--b", &complex, "--type", "f64"];
+    let words = folder.words("mxm --a @single.npy --b @complex.npy --type f64");
     let stderr = run(mpi.command(2, &mpi.isochron, &words), SOON).failure(INPUT);
     assert!(stderr.contains("complex.npy: holds complex numbers, and f64 has none"), "{stderr}");
-}
-
-#[test]
-fn a_plan_is_for_one_type() {
-    let [mpi, _] = libraries();
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("plan.json");
-    let path = path.to_str().unwrap();
-    let words: Vec<&str> = "mxm --size 80 --block 8 --type c32 --plan --json --save-plan"
-        .split(' ')
-        .chain([path])
-        .collect();
-    let document: Plan = serde_json::from_str(&mpi.isochron(2, &words).success()).unwrap();
-    assert_eq!(document.problem().element(), ElementType::C32);
-    let words = ["mxm", "--load-plan", path, "--json", "--verify", "exact"];
-    let report: Report = serde_json::from_str(&mpi.isochron(2, &words).success()).unwrap();
-    assert_eq!((report.element, report.verified), (ElementType::C32, Some(true)));
-    let words = ["mxm", "--load-plan", path, "--type", "f64"];
-    let stderr = mpi.isochron(2, &words).failure(INPUT);
-    assert!(stderr.contains("it is for matrices of c32"), "{stderr}");
 }

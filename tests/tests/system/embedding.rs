@@ -30,53 +30,34 @@ fn assert_holds_below(mpi: &Mpi, ranks: usize, prefix: &[&str], case: &str) {
 }
 
 #[test]
-fn a_thread_level_that_forbids_threads_is_refused_by_name() {
-    assert_holds("thread-level");
-}
-
-#[test]
-fn communicators_that_cannot_be_adopted_are_refused() {
-    assert_holds("wrong-communicators");
-}
-
-#[test]
-fn sessions_may_be_dropped_after_mpi_is_finalised() {
-    assert_holds("after-finalize");
+fn programs_and_their_sessions_bear_with_each_other() {
+    for case in [
+        "thread-level",
+        "wrong-communicators",
+        "after-finalize",
+        "mpi-errors",
+        "caught-panic",
+        "connected-panic",
+        "panic",
+        "arguments",
+        "forked",
+        #[cfg(target_os = "linux")]
+        "reserved",
+        // The library has this name on Linux alone.
+        #[cfg(target_os = "linux")]
+        "host-blas",
+    ] {
+        assert_holds(case);
+    }
 }
 
 /// MPICH takes errors of requests to the handlers of `MPI_COMM_WORLD` and `MPI_COMM_SELF`, which are the program's, but not those
 /// of persistent ones. These are used where other threads may call MPI.
 #[test]
-fn errors_of_mpi_are_errors_of_all_ranks() {
-    assert_holds("mpi-errors");
+fn errors_of_mpi_are_errors_of_all_ranks_beside_other_threads() {
     for mpi in libraries() {
         assert_holds_below(&mpi, 3, &[], "mpi-errors-threads");
     }
-}
-
-#[test]
-fn a_panic_that_the_program_catches_does_not_end_the_job() {
-    assert_holds("caught-panic");
-}
-
-#[test]
-fn a_panic_that_a_connected_program_catches_does_not_end_the_job() {
-    assert_holds("connected-panic");
-}
-
-#[test]
-fn a_rank_that_panics_leaves_no_other_waiting() {
-    assert_holds("panic");
-}
-
-#[test]
-fn unlike_arguments_are_named_on_every_rank() {
-    assert_holds("arguments");
-}
-
-#[test]
-fn forked_children_are_refused_what_their_parents_have_made() {
-    assert_holds("forked");
 }
 
 #[test]
@@ -95,17 +76,4 @@ fn no_thread_leaves_the_affinity_mask_of_its_rank() {
     for core in ["0", "1"] {
         assert_holds_below(&mpi, 2, &["taskset", "-c", core], "own-mask");
     }
-}
-
-#[test]
-#[cfg(target_os = "linux")]
-fn no_thread_of_a_session_runs_on_a_reserved_core() {
-    assert_holds("reserved");
-}
-
-/// The library has this name on Linux alone.
-#[test]
-#[cfg(target_os = "linux")]
-fn the_threads_of_the_programs_blas_stay_as_they_were_set() {
-    assert_holds("host-blas");
 }

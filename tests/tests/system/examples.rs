@@ -1,13 +1,10 @@
 //! The examples of embedding, as programs of their own.
 
-use std::path::Path;
-
 use isochron_hierarchy::{SplitOptions, split};
 use isochron_tests::launch::{HANGS, Mpi, libraries, run};
 use serde_json::Value;
 
 use super::command::{Folder, json};
-use super::docs::read_file;
 
 /// The example plans a product of its own matrices once and runs it ten times in three types, on two of three ranks.
 #[test]
@@ -173,21 +170,5 @@ fn ranks_without_rows_wait() {
         for line in mpi.take_turns(&lines) {
             run_application(&mpi, 3, line);
         }
-    }
-}
-
-#[test]
-fn embedding_takes_few_lines() {
-    let examples = [
-        ("examples/stencil/main.rs", 60),
-        ("c/examples/stencil.c", 60),
-        ("c/examples/stencil.f90", 60),
-        ("python/examples/stencil.py", 60),
-        ("examples/block_cyclic.rs", 40),
-        ("c/examples/block_cyclic.c", 60),
-    ];
-    for (path, limit) in examples {
-        let lines = read_file(Path::new("runtime").join(path)).lines().count();
-        assert!(lines <= limit, "{path} has {lines} lines, over {limit}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -10,6 +10,8 @@ use isochron_hierarchy::model::ModelFile;
 use isochron_tests::emulator::emulate;
 use isochron_tests::launch::{HANGS, bench_program, cluster_configs, libraries, run};
 use serde_json::Value;
+
+use crate::docs::write_program;
 
 /// Numbers of the files, and those that take their place.
 const SMALL: [(&str, &str); 14] = [
@@ -64,11 +66,9 @@ impl SmallCampaigns {
             fs::create_dir_all(small.path(name)).expect("a writable folder");
         }
         symlink(cluster_configs(), small.path("cluster-configs")).expect("a writable folder");
-        let launcher = small.path("bin/mpirun");
         let [mpi, _] = libraries();
         let script = format!("#!/bin/sh\nexec {} \"$@\"\n", mpi.mpirun().display());
-        fs::write(&launcher, script).expect("a writable folder");
-        fs::set_permissions(&launcher, fs::Permissions::from_mode(0o755)).expect("a file of ours");
+        write_program(&small.path("bin/mpirun"), &script);
         small
     }
 
@@ -118,12 +118,6 @@ fn check_whole(report: &Value) {
     for goal in report["goals"].as_array().expect("goals") {
         assert!(goal["ratio"]["median"].is_f64(), "{goal}");
     }
-}
-
-#[test]
-fn numbers_are_replaced_as_a_whole() {
-    let text = "m = [16384, 163840] # f512 0.512\n--count 3";
-    assert_eq!(shrink(text), "m = [192, 163840] # f512 0.512\n--count 1");
 }
 
 #[test]

@@ -13,18 +13,9 @@ fn a_killed_rank_ends_the_job_without_an_output_file() {
         let out = folder.path().join("out.npy");
         let platform = cluster_configs().join("emulated-4.toml");
         let [out_name, platform] = [&out, &platform].map(|path| path.to_str().expect("a name"));
-        let arguments = [
-            "mxm",
-            "--size",
-            "8192",
-            "--strategy",
-            "homogeneous",
-            "--platform",
-            platform,
-            "--out",
-            out_name,
-        ];
-        let mut command = mpi.command(3, &mpi.isochron, &arguments);
+        let line = "mxm --size 8192 --strategy homogeneous";
+        let line = format!("{line} --platform {platform} --out {out_name}");
+        let mut command = mpi.line_command(3, &line);
         command.env("ISOCHRON_LOG", "isochron=info");
         let mut job = Running::start(command);
         job.wait_for("multiplying");
@@ -50,10 +41,8 @@ fn a_rank_killed_while_it_writes_leaves_no_file_under_the_final_name() {
         let out = folder.path().join("out.npy");
         let out_name = out.to_str().expect("a name");
         // A large result of little work: writing it is what takes the time.
-        let shape = ["--m", "8192", "--n", "8192", "--k", "16"];
-        let how = ["--strategy", "homogeneous", "--verify", "none", "--out", out_name];
-        let arguments = [&["mxm"], &shape[..], &how[..]].concat();
-        let job = Running::start(mpi.command(2, &mpi.isochron, &arguments));
+        let line = "mxm --m 8192 --n 8192 --k 16 --strategy homogeneous --verify none --out";
+        let job = Running::start(mpi.line_command(2, &format!("{line} {out_name}")));
         let start = Instant::now();
         while !has_large_file(folder.path()) {
             assert!(start.elapsed() < 6 * SOON, "{}: nothing is written", mpi.name);

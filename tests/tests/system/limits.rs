@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use isochron_tests::launch::{Mpi, Outcome, is_whole, libraries, run};
 
+use crate::command::Folder;
+
 /// A job of two small ranks that takes longer hangs.
 const HANGS: Duration = Duration::from_secs(60);
 
@@ -23,21 +25,20 @@ fn limits() -> Vec<u64> {
 }
 
 /// Runs a command on two ranks. The address space of the first is limited, or of both.
-fn run_limited(mpi: &Mpi, mib: u64, all: bool, arguments: &[&str]) -> Outcome {
+fn run_limited(mpi: &Mpi, mib: u64, all: bool, line: &str) -> Outcome {
     let program = mpi.isochron.to_str().expect("a name");
-    let script = format!("ulimit -v {}; exec \"$0\" \"$@\"", mib << 10);
-    let limited: Vec<&str> =
-        ["-c", &script, program].into_iter().chain(arguments.iter().copied()).collect();
+    let script = format!("ulimit -v {}; exec \"$0\" {line}", mib << 10);
+    let limited = ["-c", &script, program];
     let mut command = mpi.command(1 + usize::from(all), Path::new("bash"), &limited);
     if !all {
-        command.args([":", "-n", "1", program]).args(arguments);
+        command.args([":", "-n", "1", program]).args(line.split(' '));
     }
     run(command, HANGS)
 }
 
-fn check(mpi: &Mpi, mib: u64, all: bool, arguments: &[&str]) {
+fn check(mpi: &Mpi, mib: u64, all: bool, line: &str) {
     let case = format!("{} under {mib} MiB, all ranks: {all}", mpi.name);
-    let Outcome { status, stdout, stderr } = run_limited(mpi, mib, all, arguments);
+    let Outcome { status, stdout, stderr } = run_limited(mpi, mib, all, line);
     assert!(!stderr.contains("panicked"), "{case}: {stderr}");
     if mib >= MPI_BEGINS {
         assert!(matches!(status, Some(0..=2)), "{case}: {status:?} {stderr}");
@@ -62,7 +63,7 @@ fn every_limit_on_the_address_space_ends_in_a_result_or_an_error() {
         for (mib, all) in mpi.take_turns(limits.flat_map(|mib| [(mib, true), (mib, false)])) {
             // If the loader fails on one rank before MPI begins, MPICH's launcher waits for it.
             if all || mib >= 100 || mpi.name != "mpich" {
-                check(&mpi, mib, all, &["mxm", "--size", "512", "--store", "none"]);
+                check(&mpi, mib, all, "mxm --size 512 --store none");
             }
         }
     }
@@ -92,18 +93,15 @@ fn more_devices_than_a_library_serves_are_refused_or_served_by_another() {
 
 #[test]
 fn files_are_read_and_written_under_a_limit() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let [a, b, c] = ["a.npy", "b.npy", "c.npy"].map(|name| folder.path().join(name));
-    let [a, b, c] = [&a, &b, &c].map(|path| path.to_str().expect("a name"));
+    let folder = Folder::new();
+    let [a, b, c] = ["a.npy", "b.npy", "c.npy"].map(|name| folder.path(name));
     for mpi in libraries() {
-        let made = ["mxm", "--size", "512", "--store", "none", "--out"];
-        for file in [a, b] {
-            mpi.isochron(1, &[&made[..], &[file]].concat()).success();
+        for file in [&a, &b] {
+            mpi.run_line(1, &format!("mxm --size 512 --store none --out {file}")).success();
         }
         let limits = limits().into_iter().filter(|&mib| mib >= MPI_BEGINS);
         for mib in mpi.take_turns(limits) {
-            let arguments = ["mxm", "--a", a, "--b", b, "--store", "none", "--out", c];
-            check(&mpi, mib, true, &arguments);
+            check(&mpi, mib, true, &format!("mxm --a {a} --b {b} --store none --out {c}"));
         }
     }
 }
@@ -111,46 +109,26 @@ fn files_are_read_and_written_under_a_limit() {
 #[test]
 fn openblas_without_room_for_its_buffers_is_left_out_with_a_notice() {
     let [mpi, _] = libraries();
-    let arguments = ["mxm", "--size", "256", "--store", "none"];
-    let unlimited = mpi.isochron(2, &arguments).success();
+    let line = "mxm --size 256 --store none";
+    let unlimited = mpi.run_line(2, line).success();
     if !unlimited.contains("OpenBLAS") {
         eprintln!("skipped: OpenBLAS is not installed, or is not the fastest");
         return;
     }
-    let text = run_limited(&mpi, 300, true, &arguments).success();
+    let text = run_limited(&mpi, 300, true, line).success();
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("BLAS gemm (embedded)"), "{text}");
     let notice = "note: the BLAS library libopenblas.so.0 cannot be used: it needs";
     assert!(text.contains(notice), "{text}");
     assert!(text.contains("raise the limit (`ulimit -v`"), "{text}");
     // A link hides the make.
-    let folder = tempfile::tempdir().expect("a folder");
-    let link = folder.path().join("liblinear.so");
+    let folder = Folder::new();
+    let link = folder.path("liblinear.so");
     symlink(find_openblas(), &link).expect("a link");
-    let link = link.to_str().expect("a name");
-    for (named, told) in [("openblas", "libopenblas.so.0"), (link, link)] {
-        let named = [&arguments[..], &["--blas", named]].concat();
-        let error = run_limited(&mpi, 300, true, &named).failure(2);
+    for (named, told) in [("openblas", "libopenblas.so.0"), (link.as_str(), link.as_str())] {
+        let error = run_limited(&mpi, 300, true, &format!("{line} --blas {named}")).failure(2);
         let error = error.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(error.contains(&format!("{told} cannot be used")), "{error}");
-    }
-}
-
-#[test]
-fn what_is_no_file_is_no_library() {
-    let [mpi, _] = libraries();
-    let folder = tempfile::tempdir().expect("a folder");
-    let pipe = folder.path().join("pipe.so");
-    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
-    let pipe = pipe.to_str().expect("a name");
-    for (path, kind) in [(pipe, "a named pipe"), ("/dev/zero", "a device")] {
-        for words in [
-            ["mxm", "--size", "64", "--blas", path],
-            ["measure", path, "--points", "2", "--unbound"],
-        ] {
-            let told = mpi.isochron(1, &words).failure(2);
-            assert!(told.contains(&format!("it is {kind}, not a file")), "{told}");
-        }
     }
 }
 
@@ -170,20 +148,16 @@ fn threads_that_cannot_start_are_an_error_that_names_the_limit() {
     let script =
         "ulimit -u $1; shift; exec setpriv --reuid=65534 --regid=65534 --clear-groups \"$@\"";
     let program = mpi.isochron.to_str().expect("a name");
-    for arguments in [
-        &["mxm", "--size", "64", "--store", "none"][..],
-        &["measure", "naive-gemm", "--points", "2", "--max-seconds", "1"],
-    ] {
+    for line in ["mxm --size 64 --store none", "measure naive-gemm --points 2 --max-seconds 1"] {
         let mut command = Command::new("bash");
-        command.args(["-c", script, "bash", "1", program]).args(arguments);
+        command.args(["-c", script, "bash", "1", program]).args(line.split(' '));
         let outcome = run(command, HANGS);
         if outcome.stderr.contains("setpriv: ") {
             eprintln!("skipped: only root may become another user");
             return;
         }
         let error = outcome.failure(1);
-        assert!(error.contains("cannot start a"), "{error}");
-        assert!(error.contains("(`ulimit -u`)"), "{error}");
-        assert!(!error.contains("panicked"), "{error}");
+        let is_named = error.contains("cannot start a") && error.contains("(`ulimit -u`)");
+        assert!(is_named && !error.contains("panicked"), "{error}");
     }
 }

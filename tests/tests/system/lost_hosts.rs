@@ -4,11 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use isochron_cluster::{EmulatedCluster, MpiFamily, MpiLauncher, Spec};
-use isochron_tests::launch::{
-    HANGS, Mpi, Running, cluster_program, is_whole, libraries, processes,
-};
+use isochron_cluster::EmulatedCluster;
+use isochron_tests::launch::{HANGS, Mpi, Running, is_whole, libraries, processes};
 
+use crate::cluster;
 use crate::silence::{PHASES, SMALL, TIMEOUT, list_lines};
 
 /// The hosts of each cluster; the second is lost.
@@ -33,14 +32,7 @@ impl Held {
         (phase, time, words): (&'static str, usize, &'static str),
     ) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let launcher = MpiLauncher {
-            mpi: match mpi.name {
-                "mpich" => MpiFamily::Mpich,
-                _ => MpiFamily::OpenMpi,
-            },
-            mpirun: mpi.mpirun().to_owned(),
-        };
-        let mut command = cluster.mpirun_command(&launcher, &RANKS).expect("ranks for each host");
+        let mut command = cluster::command(cluster, mpi, &RANKS);
         command
             .arg("env")
             .arg(format!("ISOCHRON_TEST_STOPPED_AT={phase}:all:{time}"))
@@ -128,9 +120,7 @@ impl Held {
 /// Starts jobs that are in all phases when `strike` takes the second host away, and checks that their ranks end on all hosts
 /// of `left`. Without [`is_whole`], the libraries take turns: `turn` is the first one's number.
 fn lose_host(test: &str, turn: usize, left: &[&str], strike: impl FnOnce(&EmulatedCluster)) {
-    let spec = Spec::new(&format!("{test}-{}", std::process::id()), HOSTS.len());
-    let spec = spec.expect("a specification");
-    let Some(cluster) = EmulatedCluster::bring_up_for_test(&cluster_program(), &spec) else {
+    let Some(cluster) = cluster::bring_up(test, HOSTS.len(), None, &[]) else {
         return;
     };
     let libraries = libraries();

@@ -67,16 +67,11 @@ fn cuda_case(name: &str) {
 }
 
 #[test]
-fn valgrind_finds_nothing_where_gpus_stream() {
+fn valgrind_finds_nothing_where_gpus_stream_or_lack_memory() {
     cuda_case("elements");
-}
-
-#[test]
-fn valgrind_finds_nothing_where_gpus_lack_memory() {
-    if !is_whole() {
-        return;
+    if is_whole() {
+        cuda_case("taken-memory");
     }
-    cuda_case("taken-memory");
 }
 
 #[test]

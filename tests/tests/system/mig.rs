@@ -1,29 +1,25 @@
 //! Ranks of one host on slices of one GPU (MIG), on the emulated CUDA, which shows a process what NVIDIA documents.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use isochron_tests::emulator::{emulate, slice_uuid};
 use isochron_tests::launch::{HANGS, Mpi, Outcome, cluster_configs, libraries, run};
 use serde_json::Value;
 
+use crate::command::{Folder, check_told, json};
+use crate::docs::write_program;
+
 /// A driver that shows a process one slice, and one that shows it a slice of each GPU instance.
 const ONE_SLICE: &str = "12040";
 const EACH_INSTANCE: &str = "13000";
 
-const MULTIPLY: [&str; 8] =
-    ["mxm", "--size", "300", "--block", "64", "--verify", "exact", "--json"];
+const MULTIPLY: &str = "mxm --size 300 --block 64 --verify exact --json";
 
 /// Runs `program` on ranks of a host whose one GPU is split in two.
-fn launch<A: AsRef<std::ffi::OsStr>>(
-    mpi: &Mpi,
-    ranks: usize,
-    version: &str,
-    program: &Path,
-    arguments: &[A],
-) -> Outcome {
+fn launch(mpi: &Mpi, ranks: usize, version: &str, program: &Path, line: &str) -> Outcome {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut command = mpi.command(ranks, program, arguments);
+    let words: Vec<&str> = line.split(' ').collect();
+    let mut command = mpi.command(ranks, program, &words);
     emulate(&mut command, folder.path());
     list_slices(folder.path());
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -43,15 +39,12 @@ fn list_slices(folder: &Path) {
         "#!/bin/sh\ncat <<'END'\nGPU 0: Emulated CUDA device 0 (UUID: GPU-e0e0e0e0-e0e0-e0e0-e0e0-e0e0e0000000)\n  \
          MIG 1g.1gb      Device  0: (UUID: {first})\n  MIG 1g.1gb      Device  1: (UUID: {second})\nEND\n"
     );
-    let program = folder.join("nvidia-smi");
-    std::fs::write(&program, script).expect("a writable folder");
-    let executable = std::fs::Permissions::from_mode(0o755);
-    std::fs::set_permissions(&program, executable).expect("a file of ours");
+    write_program(&folder.join("nvidia-smi"), &script);
 }
 
 /// The slice that each rank says it drives, if it does, and all that it says.
 fn told(text: &str) -> Vec<(Option<String>, String)> {
-    let report: Value = serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"));
+    let report = json(text);
     assert_eq!(report["verified"], true, "{report}");
     report["nodes"].as_array().expect("nodes").iter().map(told_by_node).collect()
 }
@@ -71,9 +64,8 @@ fn told_by_node(node: &Value) -> (Option<String>, String) {
 fn ranks_have_the_slices_that_their_script_gives_them() {
     let script = cluster_configs().join("own-slice.sh");
     for mpi in libraries() {
-        let program = mpi.isochron.to_str().expect("a name");
-        let words: Vec<&str> = [program].into_iter().chain(MULTIPLY).collect();
-        let output = launch(&mpi, 3, ONE_SLICE, &script, &words).success();
+        let line = format!("{} {MULTIPLY}", mpi.isochron.display());
+        let output = launch(&mpi, 3, ONE_SLICE, &script, &line).success();
         let told = told(&output);
         assert_eq!(told[0].0, Some(slice_uuid(0, 0, 0)), "{}", mpi.name);
         assert_eq!(told[1].0, Some(slice_uuid(0, 1, 0)), "{}", mpi.name);
@@ -87,20 +79,19 @@ fn ranks_have_the_slices_that_their_script_gives_them() {
 #[test]
 fn ranks_on_one_slice_are_told() {
     let [mpi, _] = libraries();
-    let output = launch(&mpi, 2, ONE_SLICE, &mpi.isochron, &MULTIPLY).success();
+    let output = launch(&mpi, 2, ONE_SLICE, &mpi.isochron, MULTIPLY).success();
     let told = told(&output);
     assert_eq!(told[0].0, Some(slice_uuid(0, 0, 0)));
     let (slice, notices) = &told[1];
     assert_eq!(*slice, None);
-    for part in ["by rank 0", &slice_uuid(0, 0, 0), "CUDA_VISIBLE_DEVICES=MIG-"] {
-        assert!(notices.contains(part), "{part:?} in {notices}");
-    }
+    let parts = ["by rank 0", &slice_uuid(0, 0, 0), "CUDA_VISIBLE_DEVICES=MIG-"];
+    check_told(notices, &parts, "ranks on one slice");
 }
 
 #[test]
 fn ranks_that_see_a_slice_of_each_instance_share_them_out() {
     let [mpi, _] = libraries();
-    let output = launch(&mpi, 2, EACH_INSTANCE, &mpi.isochron, &MULTIPLY).success();
+    let output = launch(&mpi, 2, EACH_INSTANCE, &mpi.isochron, MULTIPLY).success();
     let slices: Vec<_> = told(&output).into_iter().map(|(slice, _)| slice).collect();
     assert_eq!(slices, [Some(slice_uuid(0, 0, 0)), Some(slice_uuid(0, 1, 0))]);
 }
@@ -108,14 +99,11 @@ fn ranks_that_see_a_slice_of_each_instance_share_them_out() {
 #[test]
 fn two_devices_of_a_platform_file_do_not_get_one_slice_unasked() {
     let [mpi, _] = libraries();
-    let folder = tempfile::tempdir().expect("a folder");
-    let platform = folder.path().join("slices.toml");
+    let folder = Folder::new();
     let gpu = "[[node]]\n[[node.device]]\nkind = \"cuda\"\n";
-    std::fs::write(&platform, format!("schema = 1\n{gpu}{gpu}")).expect("a writable folder");
-    let platform = ["--platform", platform.to_str().expect("a name")];
-    let words: Vec<&str> = MULTIPLY.into_iter().chain(platform).collect();
-    let stderr = launch(&mpi, 2, ONE_SLICE, &mpi.isochron, &words).failure(2);
-    for part in ["node 1, device 0", "node 0, device 0", "CUDA_VISIBLE_DEVICES=MIG-"] {
-        assert!(stderr.contains(part), "{part:?} in {stderr}");
-    }
+    let platform = folder.write("slices.toml", &format!("schema = 1\n{gpu}{gpu}"));
+    let line = format!("{MULTIPLY} --platform {platform}");
+    let stderr = launch(&mpi, 2, ONE_SLICE, &mpi.isochron, &line).failure(2);
+    let parts = ["node 1, device 0", "node 0, device 0", "CUDA_VISIBLE_DEVICES=MIG-"];
+    check_told(&stderr, &parts, "two devices");
 }

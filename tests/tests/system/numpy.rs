@@ -43,12 +43,9 @@ fn multiply_and_compare(mpi: &Mpi, folder: &Path, kind: &str, (alpha, beta): (&s
     let [a, b, c, found] = ["a.npy", "b.npy", "c.npy", "found.npy"]
         .map(|name| folder.join(name).to_str().expect("a name").to_string());
     let platform = cluster_configs().join("emulated-4.toml").to_str().expect("a name").to_string();
-    let mut arguments = vec!["mxm", "--a", &a, "--b", &b, "--out", &found, "--block", "16"];
-    arguments.extend(["--alpha", alpha, "--beta", beta, "--platform", &platform]);
-    if beta != "0" {
-        arguments.extend(["--c", &c]);
-    }
-    mpi.isochron(4, &arguments).success();
+    let c = if beta == "0" { String::new() } else { format!("--c {c}") };
+    let line = format!("mxm --a {a} --b {b} {c} --out {found} --block 16 --platform {platform}");
+    mpi.run_line(4, &format!("{line} --alpha {alpha} --beta {beta}")).success();
     let folder = folder.to_str().expect("a name");
     script(COMPARE, &[folder, kind, alpha, beta]);
 }

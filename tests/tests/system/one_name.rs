@@ -7,9 +7,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use isochron::report::Report;
-use isochron_tests::launch::{HANGS, Mpi, Outcome, Running, SOON, libraries, processes, run};
+use isochron_tests::launch::{HANGS, Mpi, Outcome, Running, libraries, processes, run};
 
-use crate::command::{Folder, compile};
+use crate::command::{Folder, compile, run_limited};
 
 const INPUT: i32 = 2;
 
@@ -350,12 +350,8 @@ fn a_header_takes_no_memory_that_the_file_lacks() {
         ("sparse.mtx", format!("{market}999999 999999 99999999999\n1 1 1\n").into()),
     ] {
         fs::write(folder.path(name), bytes).expect("a file");
-        let [mpi, _] = libraries();
-        let mut command = std::process::Command::new("sh");
-        command.args(["-c", "ulimit -v 2000000; exec \"$@\"", "sh"]);
         let path = folder.path(name);
-        command.arg(&mpi.isochron).args(["mxm", "--a", &path, "--b", &path]);
-        let told = run(command, SOON).failure(INPUT);
+        let told = run_limited(2048, &format!("mxm --a {path} --b {path}")).failure(INPUT);
         assert!(told.contains(name) && told.contains("truncated"), "{told}");
     }
 }

@@ -5,6 +5,8 @@ use isochron_tests::launch::{HANGS, HANGS_WHOLE, Mpi, is_whole, libraries, run};
 use isochron_tests::traps::TRAPS;
 use serde_json::Value;
 
+use crate::command::{Folder, json};
+
 /// Runs all groups of cases, the traps among them, on ranks started once.
 fn run_cases(library: usize, ranks: usize) {
     let folder = tempfile::tempdir().expect("a folder");
@@ -80,10 +82,8 @@ fn messages_longer_than_mpi_may_send_arrive_in_pieces() {
 }
 
 /// Returns the report of a multiplication on three ranks.
-fn report_of(mpi: &Mpi, arguments: &[&str]) -> Value {
-    let common = ["mxm", "--block", "8", "--json"];
-    let output = mpi.isochron(3, &[&common, arguments].concat()).success();
-    serde_json::from_str(&output).expect("a report")
+fn report_of(mpi: &Mpi, options: &str) -> Value {
+    json(&mpi.run_line(3, &format!("mxm --block 8 --json {options}")).success())
 }
 
 fn count_elements(node: &Value) -> u64 {
@@ -93,18 +93,17 @@ fn count_elements(node: &Value) -> u64 {
 #[test]
 fn what_files_cost_has_its_own_line_in_the_report() {
     let [mpi, _] = libraries();
-    let folder = tempfile::tempdir().expect("a folder");
-    let [numpy, market] =
-        ["c.npy", "d.mtx"].map(|name| folder.path().join(name).to_string_lossy().into_owned());
-    let generated = report_of(&mpi, &["--size", "48"]);
+    let folder = Folder::new();
+    let [numpy, market] = ["c.npy", "d.mtx"].map(|name| folder.path(name));
+    let generated = report_of(&mpi, "--size 48");
     assert_eq!(generated["redistribution"]["seconds"], 0.0);
-    let written = report_of(&mpi, &["--size", "48", "--out", &numpy]);
+    let written = report_of(&mpi, &format!("--size 48 --out {numpy}"));
     assert!(written["redistribution"]["seconds"].as_f64() > Some(0.0));
     assert_eq!(written["redistribution"]["bytes"], 0, "each writes its own part");
-    let gathered = report_of(&mpi, &["--a", &numpy, "--b", &numpy, "--out", &market]);
+    let gathered = report_of(&mpi, &format!("--a {numpy} --b {numpy} --out {market}"));
     let nodes = gathered["nodes"].as_array().expect("nodes");
     let others: u64 = nodes[1..].iter().map(count_elements).sum();
     assert_eq!(gathered["redistribution"]["bytes"], 8 * others);
-    let text = mpi.isochron(3, &["mxm", "--size", "48", "--out", &numpy]).success();
+    let text = mpi.run_line(3, &format!("mxm --size 48 --out {numpy}")).success();
     assert!(text.contains("files read and written in"), "{text}");
 }

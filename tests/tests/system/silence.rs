@@ -5,10 +5,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use isochron_cluster::{EmulatedCluster, MpiFamily, MpiLauncher, Spec};
-use isochron_tests::launch::{
-    HANGS, Mpi, Outcome, Running, cluster_program, is_whole, libraries, processes,
-};
+use isochron_tests::launch::{HANGS, Mpi, Outcome, Running, is_whole, libraries, processes};
+
+use crate::cluster;
+use crate::command::Folder;
 
 /// Arguments of a small multiplication.
 pub(super) const SMALL: &str =
@@ -46,15 +46,13 @@ impl Stalled {
     fn start(
         mpi: &Mpi,
         words: Vec<String>,
-        options: &[&str],
+        options: &str,
         change: impl FnOnce(&mut Command),
     ) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let out = folder.path().join("out.npy").display().to_string();
-        let own = ["--stall-timeout", TIMEOUT, "--out", &out];
-        let arguments: Vec<&str> = SMALL.split(' ').chain(own).collect();
-        let arguments = [&arguments, options].concat();
-        let mut command = mpi.command(2, &mpi.isochron, &arguments);
+        let line = format!("{SMALL} --stall-timeout {TIMEOUT} --out {out} {options}");
+        let mut command = mpi.line_command(2, &line);
         change(&mut command);
         Self { job: Running::start(command), mpi: mpi.clone(), folder, words }
     }
@@ -64,24 +62,14 @@ impl Stalled {
         let marker = self.folder.path().join("out.npy").display().to_string();
         let outcome = self.job.wait(HANGS);
         // A launcher may report its own killing of the stopped rank in place of the status 1 of the others.
-        assert!(
-            !matches!(outcome.status, None | Some(0)),
-            "{} {:?}: {outcome:#?}",
-            self.mpi.name,
-            self.words
-        );
+        let what = format!("{} {:?}: {outcome:#?}", self.mpi.name, self.words);
+        assert!(!matches!(outcome.status, None | Some(0)), "{what}");
         let lines = list_lines(&outcome);
         let end = format!("; the job ends, after {TIMEOUT} s without progress");
         let told = lines.iter().filter(|line| line.ends_with(&end));
         let told: Vec<_> =
             told.filter(|line| self.words.iter().all(|words| line.contains(words))).collect();
-        assert_eq!(
-            (told.len(), lines.len()),
-            (1, 1),
-            "{} {:?}: {outcome:#?}",
-            self.mpi.name,
-            self.words
-        );
+        assert_eq!((told.len(), lines.len()), (1, 1), "{what}");
         let has = |words: &str| self.words.iter().any(|known| known == words);
         // Only a job that has done its work leaves its result. A rank that is killed while it is stopped leaves what it has begun.
         let is_done = has("it was ending MPI") || has("it is writing results");
@@ -90,12 +78,7 @@ impl Stalled {
             .expect("the folder")
             .map(|entry| entry.expect("an entry").file_name())
             .collect();
-        assert!(
-            is_done || left.is_empty() || has_begun && is_begun(&left),
-            "{} {:?}: {left:?}",
-            self.mpi.name,
-            self.words
-        );
+        assert!(is_done || left.is_empty() || has_begun && is_begun(&left), "{left:?} {what}");
         while !processes(&self.mpi.isochron, &marker).is_empty() {
             std::thread::yield_now();
         }
@@ -135,7 +118,7 @@ fn a_rank_that_is_stopped_in_any_phase_is_named_and_the_job_ends() {
                 format!("it was {words}"),
                 "its process is stopped".to_owned(),
             ];
-            Stalled::start(&mpi, words, &[], |command| {
+            Stalled::start(&mpi, words, "", |command| {
                 command.env("ISOCHRON_TEST_STOPPED_AT", format!("{phase}:{victim}:{time}"));
             })
         })
@@ -149,8 +132,7 @@ fn a_rank_that_is_stopped_in_any_phase_is_named_and_the_job_ends() {
 fn a_rank_that_goes_on_is_told_and_nothing_is_lost() {
     let jobs = libraries().map(|mpi| {
         let marker = format!("--seed={}", std::process::id());
-        let arguments: Vec<&str> = SMALL.split(' ').chain(["--json", &marker]).collect();
-        let mut command = mpi.command(2, &mpi.isochron, &arguments);
+        let mut command = mpi.line_command(2, &format!("{SMALL} --json {marker}"));
         command.env("ISOCHRON_TEST_STOPPED_AT", "step:1");
         (Running::start(command), mpi, marker)
     });
@@ -176,11 +158,9 @@ fn a_rank_that_goes_on_is_told_and_nothing_is_lost() {
 
 #[test]
 fn a_report_that_cannot_be_written_after_the_end_of_mpi_is_named() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = Folder::new();
     // A pipe that nobody reads stands for a file system that is gone.
-    let pipe = folder.path().join("report").display().to_string();
-    let made = Command::new("mkfifo").arg(&pipe).status();
-    assert!(made.is_ok_and(|status| status.success()), "no pipe");
+    let pipe = folder.make_pipe("report");
     libraries()
         .map(|mpi| {
             let words = [
@@ -190,7 +170,7 @@ fn a_report_that_cannot_be_written_after_the_end_of_mpi_is_named() {
                 "it uses no processor",
             ];
             let words = words.map(str::to_owned).to_vec();
-            Stalled::start(&mpi, words, &["--report", &pipe], |_| {})
+            Stalled::start(&mpi, words, &format!("--report {pipe}"), |_| {})
         })
         .into_iter()
         .for_each(Stalled::check);
@@ -198,9 +178,7 @@ fn a_report_that_cannot_be_written_after_the_end_of_mpi_is_named() {
 
 #[test]
 fn a_rank_behind_a_firewall_is_not_taken_for_a_silent_one() {
-    let name = format!("firewall-{}", std::process::id());
-    let spec = Spec::new(&name, 2).expect("a specification");
-    let Some(cluster) = EmulatedCluster::bring_up_for_test(&cluster_program(), &spec) else {
+    let Some(cluster) = cluster::bring_up("firewall", 2, None, &[]) else {
         return;
     };
     for host in ["iso-1", "iso-2"] {
@@ -210,8 +188,7 @@ fn a_rank_behind_a_firewall_is_not_taken_for_a_silent_one() {
         assert!(blocked.is_ok_and(|status| status.success()), "{host}");
     }
     let [mpi, _] = libraries();
-    let launcher = MpiLauncher { mpi: MpiFamily::OpenMpi, mpirun: mpi.mpirun().to_owned() };
-    let mut command = cluster.mpirun_command(&launcher, &[1, 1]).expect("a rank a host");
+    let mut command = cluster::command(&cluster, &mpi, &[1, 1]);
     command.args(["-x", "ISOCHRON_TEST_STOPPED_AT"]);
     command.env("ISOCHRON_TEST_STOPPED_AT", "step:1");
     command.arg(&mpi.isochron).args(SMALL.split(' '));
@@ -292,7 +269,7 @@ fn a_blas_that_never_returns_is_named() {
             words.push("it uses no processor");
         }
         let words = words.into_iter().map(str::to_owned).collect();
-        Stalled::start(mpi, words, &["--blas", &library], |command| {
+        Stalled::start(mpi, words, &format!("--blas {library}"), |command| {
             command.env("ENDLESS_FROM", limit);
             if spins {
                 command.env("SPINS", "1");

@@ -12,10 +12,11 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use isochron_cluster::{EmulatedCluster, Spec};
-use isochron_tests::launch::{HANGS, Outcome, cluster_program, is_whole, libraries, run};
+use isochron_cluster::EmulatedCluster;
+use isochron_tests::launch::{HANGS, Outcome, is_whole, libraries, run};
 use serde_json::Value;
 
+use crate::cluster;
 use crate::command::{Folder, json};
 
 /// The settings of Slurm that do not depend on the test.
@@ -49,9 +50,7 @@ struct Slurm {
 impl Slurm {
     /// Starts Slurm on some hosts of two cores; `None` where the machine cannot emulate hosts.
     fn start(test: &str, hosts: usize) -> Option<Self> {
-        let name = format!("{test}-{}", std::process::id());
-        let spec = Spec::new(&name, hosts).expect("a specification");
-        let cluster = EmulatedCluster::bring_up_for_test(&cluster_program(), &spec)?;
+        let cluster = cluster::bring_up(test, hosts, None, &[])?;
         let folder = Folder::new();
         let place = folder.path("");
         let mut settings = format!("{SETTINGS}AuthInfo=socket={place}munge.socket\n");

@@ -290,24 +290,6 @@ fn earlier_points_replace_the_look() {
     assert!(ratios < 1.03, "{ratios}");
 }
 
-fn learn_of_cliffs() -> Adaptive {
-    let mut parts = draw_cliffs(&mut SplitMix::new(4));
-    (parts[5].slow_from, parts[5].slower) = (60, 2.0);
-    let mut simulation = Simulation::new(parts, 150, 1);
-    let config = Tuning::default();
-    let mut learner = Adaptive::new(config, simulation.total(), 150, describe_parts(8)).unwrap();
-    simulation.run(&mut learner).unwrap();
-    learner
-}
-
-#[test]
-fn equal_times_give_equal_decisions() {
-    let [one, other] = [learn_of_cliffs(), learn_of_cliffs()];
-    assert!(one.changes().len() > 1);
-    assert_eq!(one.changes(), other.changes());
-    assert_eq!(one.describe_models(), other.describe_models());
-}
-
 fn start(config: Tuning, total: u64, parts: Vec<AdaptivePart>) -> Result<Adaptive, AdaptiveError> {
     Adaptive::new(config, total, 10, parts)
 }

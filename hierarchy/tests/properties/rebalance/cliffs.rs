@@ -104,36 +104,26 @@ fn gain_of_paging_loop(
     (even_s / loop_s, seen)
 }
 
-/// A division slower than the one before was kept: 0.84 times the speed of the even division.
+/// A division slower than the one before was kept: 0.84 times the speed of the even division. A short loop that waits for a
+/// single sweep comes near to one that knows its division after the first sweep.
 #[test]
-fn a_slower_division_is_left_again() {
-    let mut failures = Vec::new();
-    for n in (2048..=3840).step_by(128) {
-        for (noise, seed) in [(0.0, 1), (0.003, 2), (0.003, 3)] {
-            let usual = RebalanceConfig::default();
-            let (gain, divisions) = gain_of_paging_loop(usual, n, noise, seed);
-            if gain < 1.0 {
-                failures.push((n, noise, gain, divisions));
-            }
-        }
-    }
-    assert!(failures.is_empty(), "{failures:?}");
-}
-
-/// A short loop that waits for a single sweep comes near to one that knows its division after the first sweep.
-#[test]
-fn a_short_loop_without_patience_wins_most_of_what_there_is() {
-    let impatient =
-        RebalanceConfig { warm_up: 0, window: 1, cooldown: 1, ..RebalanceConfig::default() };
+fn a_slower_division_is_left_again_and_impatience_wins_most_of_what_there_is() {
+    let usual = RebalanceConfig::default();
+    let impatient = RebalanceConfig { warm_up: 0, window: 1, cooldown: 1, ..usual.clone() };
     let mut failures = Vec::new();
     for n in (2048..=3840).step_by(128) {
         let paging = list_two_cliffs(n);
         let (optimum_s, even_s) = (paging.best_s(), paging.longest(&[n / 4; 4]));
         let most = 20.0 * even_s / (even_s + 19.0 * optimum_s);
-        for (noise, seed) in [(0.0, 1), (0.003, 2), (0.003, 3), (0.01, 4)] {
-            let (gain, divisions) = gain_of_paging_loop(impatient.clone(), n, noise, seed);
-            if gain < f64::max(1.0, 0.85 * most) {
-                failures.push((n, noise, gain, most, divisions));
+        for (config, part) in [(&usual, 0.0), (&impatient, 0.85)] {
+            for (noise, seed) in [(0.0, 1), (0.003, 2), (0.003, 3), (0.01, 4)] {
+                if part == 0.0 && seed == 4 {
+                    continue;
+                }
+                let (gain, divisions) = gain_of_paging_loop(config.clone(), n, noise, seed);
+                if gain < f64::max(1.0, part * most) {
+                    failures.push((n, noise, gain, most, divisions));
+                }
             }
         }
     }

@@ -5,15 +5,14 @@ use isochron_tests::launch::{HANGS, Mpi, libraries, run};
 use serde_json::Value;
 
 use super::measure::compile;
-use super::{Folder, isochron, json, refused, total};
+use super::{Folder, json, read_json, refused, run_line, total};
 
 /// Balances on two ranks with a model store of this library's runs.
 fn balance(mpi: &Mpi, folder: &Folder, options: &str) -> Value {
     let line = format!(
         "balance jacobi --units 301 --width 64 --max-reps 3 --max-iterations 3 --json{options}"
     );
-    let words: Vec<&str> = line.split(' ').collect();
-    let mut command = mpi.command(2, &mpi.isochron, &words);
+    let mut command = mpi.line_command(2, &line);
     command.env("ISOCHRON_STORE", folder.path(&format!("{}-store", mpi.name)));
     let found = json(&run(command, HANGS).success());
     assert_eq!(found["notices"], Value::Array(Vec::new()), "{found}");
@@ -51,7 +50,7 @@ fn every_unit_of_a_kernel_is_divided_and_the_next_command_starts_from_the_points
                 assert_eq!(rank["known"], known, "{found}");
             }
             if let Some(file) = ranks[1]["file"].as_str() {
-                isochron(&["models", "show", file]).success();
+                run_line(&format!("models show {file}")).success();
             }
         }
     }
@@ -83,15 +82,14 @@ fn a_balancing_that_is_killed_between_two_files_goes_on_from_the_points_in_them(
     let line = format!(
         "balance {kernel} --units 9000 --min-reps 2 --max-reps 2 --max-iterations 4 --out {out} --json"
     );
-    let words: Vec<&str> = line.split(' ').collect();
     // Each division writes two files. The fourth, with the second point of the second rank, gets no name.
-    let mut killed = mpi.command(2, &mpi.isochron, &words);
+    let mut killed = mpi.line_command(2, &line);
     killed.env("ISOCHRON_TEST_KILLED_AT", "synced:4");
     assert_ne!(run(killed, HANGS).status, Some(0));
     let files = [0, 1].map(|rank| format!("{out}/rank{rank}-unlike.points"));
     let kept = files.each_ref().map(|file| read_points(file));
     assert_eq!([kept[0].len(), kept[1].len()], [2, 1], "{kept:?}");
-    let found = json(&mpi.isochron(2, &words).success());
+    let found = json(&mpi.run_line(2, &line).success());
     assert_eq!(found["resumed"], 3, "{found}");
     // It does not begin with the even division again.
     assert_ne!(found["history"][0]["units"][0], 4500, "{found}");
@@ -113,9 +111,12 @@ fn a_balancing_that_is_killed_keeps_the_times_of_its_divisions() {
     let line = format!(
         "balance {kernel} --units 9000 --min-reps 2 --max-reps 2 --max-iterations 4 --json"
     );
-    let words: Vec<&str> = line.split(' ').collect();
-    let mut command = mpi.command(2, &mpi.isochron, &words);
-    command.env("ISOCHRON_STORE", folder.path("store"));
+    let start = || {
+        let mut command = mpi.line_command(2, &line);
+        command.env("ISOCHRON_STORE", folder.path("store"));
+        command
+    };
+    let mut command = start();
     // The head rank is killed when the store has the second division.
     command.env("ISOCHRON_TEST_KILLED_AT", "named:2");
     assert_ne!(run(command, HANGS).status, Some(0));
@@ -126,9 +127,7 @@ fn a_balancing_that_is_killed_keeps_the_times_of_its_divisions() {
         .map(|run| run.samples.len())
         .collect();
     assert_eq!(sizes, [2; 2], "of each rank");
-    let mut command = mpi.command(2, &mpi.isochron, &words);
-    command.env("ISOCHRON_STORE", folder.path("store"));
-    let found = json(&run(command, HANGS).success());
+    let found = json(&run(start(), HANGS).success());
     for rank in found["ranks"].as_array().expect("ranks") {
         assert_eq!(rank["known"], "store", "{found}");
     }
@@ -138,15 +137,19 @@ fn a_balancing_that_is_killed_keeps_the_times_of_its_divisions() {
 
 #[test]
 fn no_units_are_no_work_and_nonsense_is_refused() {
-    let found = json(&isochron(&["balance", "fft", "--units", "0", "--json"]).success());
-    assert_eq!(
-        (&found["why"], found["history"].as_array().map(Vec::len)),
-        (&"no-work".into(), Some(0))
-    );
-    refused("balance fft", &[], &["--units"]);
-    refused("balance nothing --units 9", &[], &["KERNEL = nothing", "naive-gemm)"]);
-    refused("balance mxm --units 9", &[], &["only `isochron measure` has this kernel"]);
-    refused("balance fft --units 9 --partitioner best", &[], &["best"]);
-    refused("balance fft --units 9 --epsilon 0", &[], &["--epsilon", "above 0"]);
-    refused("balance fft --units 9 --out Cargo.toml", &[], &["Cargo.toml", "is not a folder"]);
+    let found = read_json("balance fft --units 0");
+    assert_eq!(found["why"], "no-work", "{found}");
+    assert_eq!(found["history"].as_array().map(Vec::len), Some(0), "{found}");
+    for (line, parts) in [
+        ("balance fft", &["--units"][..]),
+        ("balance nothing --units 9", &["KERNEL = nothing", "naive-gemm)"]),
+        ("balance mxm --units 9", &["only `isochron measure` has this kernel"]),
+        ("balance fft --units 9 --blas mkl", &["--blas: goes with"]),
+        ("balance fft --units 9 --partitioner best", &["best"]),
+        ("balance fft --units 9 --partitioner hpopta", &["partitioner = hpopta", "measured times"]),
+        ("balance fft --units 9 --epsilon 0", &["--epsilon", "above 0"]),
+        ("balance fft --units 9 --out Cargo.toml", &["Cargo.toml", "is not a folder"]),
+    ] {
+        refused(line, &[], parts);
+    }
 }

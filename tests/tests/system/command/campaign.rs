@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -10,7 +9,8 @@ use std::time::Duration;
 use isochron_tests::launch::{HANGS, Outcome, Running, is_whole, libraries, run};
 use serde_json::Value;
 
-use super::{Folder, isochron, json};
+use super::{Folder, check_told, json, path_text, read_json, refused, run_line};
+use crate::docs::write_program;
 
 /// Starts two ranks, and fails if one of them fails.
 const LAUNCHER: &str = "#!/bin/sh
@@ -57,13 +57,9 @@ const KILLS: usize = 10;
 /// Writes a campaign with scripts for launcher and ranks; returns the name of its file.
 fn write_campaign(folder: &Folder, tables: &str) -> String {
     for (name, script) in [("launcher", LAUNCHER), ("rank", RANK)] {
-        let path = folder.path(name);
-        fs::write(&path, script).expect("a writable folder");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a file of ours");
+        write_program(folder.path(name).as_ref(), script);
     }
-    let file = folder.path("trial.toml");
-    fs::write(&file, format!("name = \"trial\"\nseed = 3\n{tables}")).expect("a writable folder");
-    file
+    folder.write("trial.toml", &format!("name = \"trial\"\nseed = 3\n{tables}"))
 }
 
 /// 24 points, three rounds, two ranks.
@@ -146,15 +142,23 @@ fn list_repetition(dir: &str) -> Vec<(u32, String)> {
         .collect()
 }
 
-fn kill(process: u32) {
-    // It may have ended.
-    let _ = Command::new("kill").args(["-KILL", &process.to_string()]).status();
+/// Waits until a repetition runs.
+fn wait_for_repetition(dir: &str) {
+    while list_repetition(dir).is_empty() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
-/// Returns a number below `most` that differs from call to call.
-fn draw(state: &mut u64, most: u64) -> u64 {
-    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-    (*state >> 33) % most
+fn send_signal(signal: &str, process: u32) {
+    // It may have ended.
+    let _ = Command::new("kill").args([&format!("-{signal}"), &process.to_string()]).status();
+}
+
+/// Makes the folder of a campaign's results, and returns its name as the system has it.
+fn make_results(folder: &Folder) -> String {
+    let dir = folder.path("results");
+    fs::create_dir(&dir).expect("a writable folder");
+    path_text(&fs::canonicalize(dir).expect("a folder"))
 }
 
 /// Checks that the lines are those of a campaign that was never killed: for each point the rounds from 0 to the last one, each
@@ -231,15 +235,12 @@ fn the_hosts_of_launchers_and_the_state_of_gpus_are_noted() {
 fn a_campaign_killed_ten_times_loses_and_doubles_nothing() {
     let folder = Folder::new();
     let file = write_24_points(&folder);
-    let dir = folder.path("results");
-    fs::create_dir(&dir).expect("a writable folder");
-    let dir = fs::canonicalize(dir).expect("a folder").to_str().expect("a name").to_owned();
+    let dir = make_results(&folder);
     let mut engine = Running::start(run_command(&file, &dir));
-    let mut state = 5;
     let mut killed_engines = 0;
     for number in 0..KILLS {
         // A moment of the repetitions under way, and the processes of that moment.
-        std::thread::sleep(Duration::from_millis(draw(&mut state, 200)));
+        std::thread::sleep(Duration::from_millis(number as u64 * 67 % 200));
         let repetition = list_repetition(&dir);
         let launcher = repetition
             .iter()
@@ -247,10 +248,10 @@ fn a_campaign_killed_ten_times_loses_and_doubles_nothing() {
         let ranks: Vec<_> =
             repetition.iter().filter(|process| Some(*process) != launcher).collect();
         match (number % 3, launcher, ranks.first()) {
-            (1, Some((launcher, _)), _) => kill(*launcher),
-            (2, _, Some((rank, _))) => kill(*rank),
+            (1, Some((launcher, _)), _) => send_signal("KILL", *launcher),
+            (2, _, Some((rank, _))) => send_signal("KILL", *rank),
             _ => {
-                kill(engine.process());
+                send_signal("KILL", engine.process());
                 engine.wait(HANGS);
                 killed_engines += 1;
                 engine = Running::start(run_command(&file, &dir));
@@ -265,12 +266,8 @@ fn a_campaign_killed_ten_times_loses_and_doubles_nothing() {
     // Nothing is left to do.
     run_campaign(&file, &dir).success();
     assert_eq!(read_lines(&dir).len(), lines.len());
-    let status = json(&isochron(&["campaign", "status", &dir, "--json"]).success());
-    assert_eq!(
-        (&status["state"], &status["points_ended"]),
-        (&"ended".into(), &24.into()),
-        "{status}"
-    );
+    let status = read_json(&format!("campaign status {dir}"));
+    assert_eq!((&status["state"], &status["points_ended"]), (&"ended".into(), &24.into()));
 }
 
 /// A campaign of many short repetitions.
@@ -315,64 +312,18 @@ fn a_full_disk_leaves_a_campaign_that_goes_on() {
 }
 
 #[test]
-fn a_file_system_that_is_full_is_told() {
-    let namespace = ["--map-root-user", "--mount"];
-    let trial = Command::new("unshare").args(namespace).arg("true").status();
-    if !trial.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: no mount namespaces here");
-        return;
-    }
-    let folder = Folder::new();
-    let file = write_campaign(&folder, SHORT);
-    let dir = folder.path("results");
-    fs::create_dir(&dir).expect("a writable folder");
-    let script = "D=$1; shift; mount -t tmpfs -o size=32k none $D || exit 9; \"$@\"; status=$?; tail -c 1 $D/points.jsonl | od -c; \
-                  mount -o remount,size=1m $D; \"$@\" --json; wc -l < $D/points.jsonl; exit $status";
-    let command = run_command(&file, &dir);
-    let mut mounted = Command::new("unshare");
-    mounted.args(namespace).args(["sh", "-c", script, "sh", &dir]);
-    mounted.arg(command.get_program()).args(command.get_args());
-    let outcome = run(mounted, HANGS);
-    assert_eq!(outcome.status, Some(1), "{outcome:#?}");
-    assert!(outcome.stderr.contains("points.jsonl: No space left on device"), "{}", outcome.stderr);
-    for part in ["0000000  \\n", "\"state\":\"ended\"", "120\n"] {
-        assert!(outcome.stdout.contains(part), "{part}: {}", outcome.stdout);
-    }
-}
-
-#[test]
 fn two_engines_in_one_folder_are_one_too_many() {
     let folder = Folder::new();
     let file = write_campaign(&folder, &SHORT.replace("sleep 0.01", "sleep 100"));
-    let dir = folder.path("results");
+    let dir = make_results(&folder);
     let first = Running::start(run_command(&file, &dir));
-    while list_repetition(
-        &fs::canonicalize(&dir).map_or(String::new(), |dir| dir.display().to_string()),
-    )
-    .is_empty()
-    {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_for_repetition(&dir);
     let stderr = run_campaign(&file, &dir).failure(2);
     assert!(stderr.contains(&format!("process {} on ", first.process())), "{stderr}");
-    // In a container the number of a process is that of another one, or of none.
-    let namespace = ["--map-root-user", "--pid", "--fork", "--mount-proc"];
-    let trial = Command::new("unshare").args(namespace).arg("true").status();
-    if trial.is_ok_and(|status| status.success()) {
-        let command = run_command(&file, &dir);
-        let mut contained = Command::new("unshare");
-        contained.args(namespace).arg(command.get_program());
-        contained.args(command.get_args());
-        let stderr = run(contained, HANGS).failure(2);
-        let waits = "engine.json: waiting for a sign of its engine, at most 20s\n";
-        for part in ["runs this campaign already", waits] {
-            assert!(stderr.contains(part), "{stderr}");
-        }
-    }
-    let shown = isochron(&["campaign", "status", &dir]).success();
+    let shown = run_line(&format!("campaign status {dir}")).success();
     assert!(shown.contains(&format!("running (process {} on ", first.process())), "{shown}");
     // A polite signal ends it, and what it has started.
-    let _ = Command::new("kill").args(["-TERM", &first.process().to_string()]).status();
+    send_signal("TERM", first.process());
     let stderr = first.wait(HANGS).failure(1);
     assert!(stderr.contains("the same command goes on where it was"), "{stderr}");
     assert!(list_repetition(&dir).is_empty());
@@ -383,62 +334,32 @@ fn two_engines_in_one_folder_are_one_too_many() {
 fn a_signal_that_ends_the_engine_ends_its_contender() {
     let folder = Folder::new();
     let file = write_campaign(&folder, &SHORT.replace("sleep 0.01", "sleep 100"));
-    let dir = folder.path("results");
-    let real =
-        |dir: &str| fs::canonicalize(dir).map_or(String::new(), |it| it.display().to_string());
+    let dir = make_results(&folder);
+    // Tests that run in the background ignore some signals, and hand that on.
+    let start = |before: &[&str]| {
+        let command = run_command(&file, &dir);
+        let mut engine = Command::new(before[0]);
+        engine.args(&before[1..]).arg(command.get_program()).args(command.get_args());
+        let engine = Running::start(engine);
+        wait_for_repetition(&dir);
+        engine
+    };
     for signal in
         ["HUP", "INT", "QUIT", "USR1", "USR2", "ALRM", "TERM", "XCPU", "VTALRM", "PROF", "IO"]
     {
-        // Tests that run in the background ignore some of these, and hand that on.
-        let command = run_command(&file, &dir);
-        let mut with_defaults = Command::new("env");
-        with_defaults.arg("--default-signal").arg(command.get_program()).args(command.get_args());
-        let engine = Running::start(with_defaults);
-        while list_repetition(&real(&dir)).is_empty() {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        let _ = Command::new("kill")
-            .args([&format!("-{signal}"), &engine.process().to_string()])
-            .status();
+        let engine = start(&["env", "--default-signal"]);
+        send_signal(signal, engine.process());
         let stderr = engine.wait(HANGS).failure(1);
         assert!(stderr.contains("the same command goes on"), "{signal}: {stderr}");
-        assert!(list_repetition(&real(&dir)).is_empty(), "{signal}");
+        assert!(list_repetition(&dir).is_empty(), "{signal}");
     }
     // As under `nohup`.
-    let command = run_command(&file, &dir);
-    let mut ignoring = Command::new("sh");
-    ignoring
-        .args(["-c", "trap '' HUP; exec \"$@\"", "sh"])
-        .arg(command.get_program())
-        .args(command.get_args());
-    let engine = Running::start(ignoring);
-    while list_repetition(&real(&dir)).is_empty() {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    for signal in ["-HUP", "-TERM"] {
-        assert!(!list_repetition(&real(&dir)).is_empty(), "{signal}");
-        let _ = Command::new("kill").args([signal, &engine.process().to_string()]).status();
+    let engine = start(&["sh", "-c", "trap '' HUP; exec \"$@\"", "sh"]);
+    for signal in ["HUP", "TERM"] {
+        assert!(!list_repetition(&dir).is_empty(), "{signal}");
+        send_signal(signal, engine.process());
     }
     engine.wait(HANGS).failure(1);
-}
-
-#[test]
-fn a_shell_that_has_the_variable_of_a_campaign_goes_on() {
-    let folder = Folder::new();
-    let file = write_campaign(
-        &folder,
-        &SHORT.replace("= 30", "= 1").replace("sleep 0.01", "env -i setsid sleep 4323 &"),
-    );
-    let dir = folder.path("results");
-    fs::create_dir(&dir).expect("a writable folder");
-    let command = run_command(&file, &dir);
-    let mut shell = Command::new("bash");
-    let script = "set -m; sleep 60 & other=$!; \"$@\" > /dev/null; kill $other && echo goes on";
-    shell.args(["-c", script, "bash"]).arg(command.get_program()).args(command.get_args());
-    shell.env("ISOCHRON_CAMPAIGN", &dir);
-    assert_eq!(run(shell, HANGS).success(), "goes on\n");
-    let left = Command::new("pgrep").args(["-f", "sleep 4323"]).output().expect("pgrep");
-    assert_eq!(String::from_utf8_lossy(&left.stdout), "");
 }
 
 #[test]
@@ -458,22 +379,16 @@ fn scripts_learn_of_a_bad_answer_when_they_ask() {
     {
         let file = write_campaign(&folder, &tables(command, bound));
         let [dir, good] = [name, "good"].map(|name| folder.path(name));
-        for (words, status) in [
-            (vec!["run", &file, "--dir", &dir], statuses[0]),
-            (vec!["report", &dir], statuses[1]),
-            (vec!["compare", &good, &dir], statuses[2]),
+        for (line, status) in [
+            (format!("run {file} --dir {dir}"), statuses[0]),
+            (format!("report {dir}"), statuses[1]),
+            (format!("compare {good} {dir}"), statuses[2]),
         ] {
-            for (check, status) in [(None, 0), (Some("--check"), status)] {
-                let words: Vec<&str> =
-                    ["campaign"].into_iter().chain(words.iter().copied()).chain(check).collect();
-                let outcome = isochron(&words);
-                assert_eq!(outcome.status, Some(status), "{words:?}: {outcome:?}");
-                if words[1] == "report" {
-                    assert!(
-                        outcome.stderr.contains(&format!("to look at: {dir}/report.html")),
-                        "{outcome:?}"
-                    );
-                }
+            for (check, status) in [("", 0), ("--check", status)] {
+                let outcome = run_line(&format!("campaign {line} {check}"));
+                assert_eq!(outcome.status, Some(status), "{line}: {outcome:?}");
+                let page = format!("to look at: {dir}/report.html");
+                assert!(!line.starts_with("report") || outcome.stderr.contains(&page), "{line}");
             }
         }
     }
@@ -484,11 +399,11 @@ fn scripts_learn_of_a_bad_answer_when_they_ask() {
         let tables = "[[contender]]\nname = \"one\"\ncommand = \"false\"\n[repeat]\n";
         let file = write_campaign(&folder, &format!("{tables}{rounds}"));
         let dir = folder.path(&format!("few-{number}"));
-        let words = ["campaign", "run", &file, "--dir", &dir, "--check"];
-        assert_eq!(isochron(&words).status, Some(3), "{rounds}");
+        let outcome = run_line(&format!("campaign run {file} --dir {dir} --check"));
+        assert_eq!(outcome.status, Some(3), "{rounds}");
     }
-    let shown =
-        isochron(&["campaign", "compare", &folder.path("good"), &folder.path("bad")]).success();
+    let [good, bad] = ["good", "bad"].map(|name| folder.path(name));
+    let shown = run_line(&format!("campaign compare {good} {bad}")).success();
     let [failure, table] =
         ["note: `one` has failed in ", "failed: exit status 1"].map(|part| shown.find(part));
     assert!(failure.is_some() && failure < table, "{shown}");
@@ -500,97 +415,65 @@ fn a_folder_that_one_may_only_read_and_a_file_without_an_extension_do() {
     let file = write_campaign(&folder, &SHORT.replace("= 30", "= 1"));
     let plain = folder.path("plain");
     fs::copy(&file, &plain).expect("a writable folder");
-    let mut command = run_command(&plain, "unused");
-    let program = command.get_program().to_owned();
-    command = Command::new(program);
+    let [mpi, _] = libraries();
+    let mut command = Command::new(&mpi.isochron);
     command.args(["campaign", "run", &plain]).current_dir(folder.path(""));
     run(command, HANGS).success();
     let dir = folder.path("plain.results");
     // A folder takes the place of a page, which nobody can write then, root included.
     fs::create_dir(Path::new(&dir).join("report.html")).expect("a writable folder");
-    let outcome = isochron(&["campaign", "report", &dir, "--json"]);
+    let outcome = run_line(&format!("campaign report {dir} --json"));
     assert!(outcome.stderr.contains("cannot be written"), "{outcome:?}");
     assert_eq!(json(&outcome.success())["rows"].as_array().map(Vec::len), Some(4));
-    isochron(&["campaign", "report", &dir]).failure(2);
+    run_line(&format!("campaign report {dir}")).failure(2);
 }
 
 #[test]
-fn mistakes_in_a_campaign_file_have_a_line() {
-    let folder = Folder::new();
-    let file = write_campaign(&folder, &SHORT.replace("[repeat]", "[repaet]"));
-    for command in ["plan", "run"] {
-        let stderr = isochron(&["campaign", command, &file]).failure(2);
-        let expected = format!("{file}:11: unknown key `repaet`: did you mean `repeat`?");
-        assert!(stderr.contains(&expected), "{stderr}");
-    }
-}
-
-#[test]
-fn a_folder_that_is_none_of_a_campaign_is_refused_with_a_way_out() {
+fn files_and_folders_that_are_none_of_a_campaign_are_refused_with_a_way_out() {
     let folder = Folder::new();
     let file = write_campaign(&folder, SHORT);
-    let [empty, other, missing] = ["empty", "other", "missing"].map(|name| folder.path(name));
-    for dir in [&empty, &other] {
+    let wrong = format!("name = 'wrong'{}", SHORT.replace("[repeat]", "[repaet]"));
+    let wrong = folder.write("wrong.toml", &wrong);
+    let [empty, other, begun, missing, data, blank] =
+        ["empty", "other", "begun", "missing", "data", "blank"].map(|name| folder.path(name));
+    for dir in [&empty, &other, &begun] {
         fs::create_dir(dir).expect("a writable folder");
     }
-    fs::write(Path::new(&other).join("campaign.toml"), "title = 1\n").expect("a writable folder");
-    let made = "name a folder that `isochron campaign run FILE` has made";
+    fs::write(&data, [0xff, 0xfe]).expect("a writable folder");
+    folder.write("blank", "");
+    folder.write("other/campaign.toml", "title = 1\n");
+    fs::copy(&file, folder.path("begun/campaign.toml")).expect("a writable folder");
     for (dir, reason) in [
-        (&missing, format!("{missing}: is not there: {made}")),
-        (&file, format!("{file}: is a file: {made}")),
-        (
-            &empty,
-            format!("{empty}: is no folder of a campaign, because it has no campaign.toml: {made}"),
-        ),
-        (&other, format!("{other}/campaign.toml:1: unknown key `title`")),
+        (&missing, "missing: is not there: name a folder that `isochron campaign run FILE` has"),
+        (&file, "trial.toml: is a file: name a folder"),
+        (&empty, "empty: is no folder of a campaign, because it has no campaign.toml"),
+        (&other, "other/campaign.toml:1: unknown key `title`"),
     ] {
-        for words in [
-            &["status", dir][..],
-            &["report", dir],
-            &["compare", dir, &missing],
-            &["compare", dir, dir, "--json"],
-        ] {
-            let words = [&["campaign"], words].concat();
-            let stderr = isochron(&words).failure(2);
-            assert!(stderr.contains(&reason), "{words:?}: {stderr}");
+        for line in ["campaign status", "campaign report", "campaign compare --json"] {
+            let dirs = [dir.as_str(), &missing];
+            let n_dirs = if line.contains("compare") { 2 } else { 1 };
+            refused(line, &dirs[..n_dirs], &[reason]);
         }
     }
-}
-
-#[test]
-fn a_file_that_is_none_of_a_campaign_is_refused_with_a_way_out() {
-    let folder = Folder::new();
-    let file = write_campaign(&folder, SHORT);
-    let [dir, data, empty, missing] =
-        ["dir", "data", "empty", "missing"].map(|name| folder.path(name));
-    fs::create_dir(&dir).expect("a writable folder");
-    fs::write(&data, [0xff, 0xfe]).expect("a writable folder");
-    fs::write(&empty, "").expect("a writable folder");
     for (file, reason) in [
         (&missing, "missing: is not there: name a campaign file, in TOML"),
-        (&dir, "dir: is a folder: name a campaign file, in TOML"),
+        (&empty, "empty: is a folder: name a campaign file, in TOML"),
         (&data, "data: is no text: name a campaign file, in TOML"),
-        (&empty, "empty:1: missing key `name`"),
+        (&blank, "blank:1: missing key `name`"),
+        (&wrong, "wrong.toml:9: unknown key `repaet`: did you mean `repeat`?"),
     ] {
-        for command in ["plan", "run", "script"] {
-            let stderr = isochron(&["campaign", command, file]).failure(2);
-            assert!(stderr.contains(reason), "{command}: {stderr}");
+        for line in ["campaign plan", "campaign run", "campaign script"] {
+            refused(line, &[file], &[reason]);
         }
     }
-    for command in ["plan", "run"] {
-        let stderr = isochron(&["campaign", command, &file, "--dir", &data]).failure(2);
-        let reason = "data: is a file: name a folder for the measurements by --dir";
-        assert!(stderr.contains(reason), "{command}: {stderr}");
+    for (line, reason) in [
+        (format!("plan {file} --dir {data}"), "data: is a file: name a folder"),
+        (format!("run {file} --dir {data}"), "data: is a file: name a folder"),
+        (format!("compare {begun} {begun}"), "begun: has no measurements yet: run its campaign"),
+        (format!("run {file} --dir /proc/none"), "/proc/none: cannot be made: No such file"),
+    ] {
+        refused(&format!("campaign {line}"), &[], &[reason]);
     }
-    fs::copy(&file, Path::new(&dir).join("campaign.toml")).expect("a writable folder");
-    let stderr = isochron(&["campaign", "compare", &dir, &dir]).failure(2);
-    let reason = "dir: has no measurements yet: run its campaign first";
-    assert!(stderr.contains(reason), "{stderr}");
-    let stderr = isochron(&["campaign", "run", &file, "--dir", "/proc/none"]).failure(2);
-    assert!(
-        stderr.contains("/proc/none: cannot be made: No such file or directory (os error 2): name another folder by --dir"),
-        "{stderr}"
-    );
 }
 
 #[test]
@@ -598,7 +481,8 @@ fn campaigns_are_planned_reported_and_compared() {
     let folder = Folder::new();
     let file = write_campaign(&folder, SHORT);
     let dirs = ["first", "second"].map(|name| folder.path(name));
-    let plan = json(&isochron(&["campaign", "plan", &file, "--dir", &dirs[0], "--json"]).success());
+    let line = format!("campaign plan {file} --dir {}", dirs[0]);
+    let plan = read_json(&line);
     assert_eq!((&plan["points"], &plan["left"]["most"]), (&4.into(), &120.into()), "{plan}");
     // Nothing has run: 120 repetitions of at most 600 s.
     assert!(plan["left"]["least_s"].is_null(), "{plan}");
@@ -606,22 +490,22 @@ fn campaigns_are_planned_reported_and_compared() {
     for dir in &dirs {
         run_campaign(&file, dir).success();
     }
-    let text = isochron(&["campaign", "plan", &file, "--dir", &dirs[0]]).success();
-    assert!(text.contains("size=3\n  one: sh -c 'sleep 0.01; echo 3'\n"), "{text}");
-    assert!(text.contains("nothing is left"), "{text}");
-    assert!(text.contains(" taken, about 0 B more; "), "{text}");
-    let report = json(&isochron(&["campaign", "report", &dirs[0], "--json"]).success());
+    let text = run_line(&line).success();
+    let parts =
+        ["size=3\n  one: sh -c 'sleep 0.01; echo 3'\n", "nothing is left", "about 0 B more"];
+    check_told(&text, &parts, &line);
+    let report = read_json(&format!("campaign report {}", dirs[0]));
     assert_eq!(report["rows"][3]["value"]["median"], 4.0, "{report}");
     for name in ["report.md", "points.csv"] {
         assert!(Path::new(&dirs[0]).join(name).exists(), "{name}");
     }
-    let compared =
-        json(&isochron(&["campaign", "compare", &dirs[0], &dirs[1], "--json"]).success());
+    let line = format!("campaign compare {} {}", dirs[0], dirs[1]);
+    let compared = read_json(&line);
     assert_eq!(compared["environment"], Value::Array(Vec::new()), "{compared}");
     for point in compared["points"].as_array().expect("points") {
         assert_eq!((&point["verdict"], &point["ratio"]), (&"same".into(), &1.0.into()), "{point}");
     }
-    let text = isochron(&["campaign", "compare", &dirs[0], &dirs[1]]).success();
+    let text = run_line(&line).success();
     assert!(text.starts_with("The environments are alike.\n"), "{text}");
     assert_eq!(text.matches("same within 2 %").count(), 4, "{text}");
 }

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use isochron_tests::emulator::emulate;
+use isochron_tests::emulator::run_emulated;
 use isochron_tests::launch::{HANGS, Mpi, Outcome, libraries, run};
 use serde_json::Value;
 
-use super::{Folder, isochron, json, refused};
+use super::{Folder, check_told, json, refused};
 
 /// Points of blocks of 16: times by decree, which the arithmetic of a busy machine does not reach.
 const USUAL: &str = "# block: 16\n1 0.000003\n100000 0.3\n";
@@ -27,11 +27,10 @@ fn write_devices(folder: &Folder, points: &[&str]) -> String {
 }
 
 /// Checks these devices, a rank each.
-fn check(mpi: &Mpi, folder: &Folder, points: &[&str], options: &[&str]) -> Outcome {
+fn check(mpi: &Mpi, folder: &Folder, points: &[&str], options: &str) -> Outcome {
     let platform = write_devices(folder, points);
-    let mut words = vec!["health", "--seconds", "4", "--platform", &platform];
-    words.extend(options);
-    let mut command = mpi.command(points.len(), &mpi.isochron, &words);
+    let line = format!("health --seconds 4 --platform {platform} {options}");
+    let mut command = mpi.line_command(points.len(), &line);
     command.env("ISOCHRON_STORE", folder.path(&format!("{}-store", mpi.name)));
     run(command, HANGS)
 }
@@ -57,7 +56,7 @@ fn a_slow_device_is_named_with_its_cause_and_the_status_says_it() {
             (LARGE, 1, "memory".into(), "of its class: slower at large sizes (its memory)"),
         ] {
             let points = [USUAL, USUAL, USUAL, USUAL, last];
-            let outcome = check(&mpi, &folder, &points, &["--json", "--store", "none"]);
+            let outcome = check(&mpi, &folder, &points, "--json --store none");
             assert_eq!(outcome.status, Some(status), "{outcome:?}");
             let document = json(&outcome.stdout);
             let mut causes = vec![&Value::Null; 4];
@@ -77,7 +76,7 @@ fn a_slow_device_is_named_with_its_cause_and_the_status_says_it() {
 fn a_device_that_would_exceed_the_seconds_is_named() {
     for mpi in libraries() {
         let points = [USUAL, USUAL, USUAL, USUAL, VERY_SLOW];
-        let outcome = check(&mpi, &Folder::new(), &points, &["--store", "none"]);
+        let outcome = check(&mpi, &Folder::new(), &points, "--store none");
         assert!(matches!(outcome.status, Some(1 | 2)), "{outcome:?}");
         let last = outcome.stdout.lines().last().expect("lines");
         assert!(last.contains(": cpu of rank 4 on "), "{last}");
@@ -89,13 +88,12 @@ fn the_last_line_of_the_text_is_the_reason() {
     let [mpi, _] = libraries();
     let folder = Folder::new();
     let points = [USUAL, USUAL, HALF, USUAL];
-    let outcome = check(&mpi, &folder, &points, &["--store", "none"]);
+    let outcome = check(&mpi, &folder, &points, "--store none");
     assert_eq!(outcome.status, Some(1), "{outcome:?}");
     let last = outcome.stdout.lines().last().expect("lines");
     assert!(last.starts_with("slow: cpu of rank 2 on "), "{last}");
-    for part in ["speed in % of", "together", "alone", " rounds of 7 sizes", "▓"] {
-        assert!(outcome.stdout.contains(part), "{part} in {}", outcome.stdout);
-    }
+    let parts = ["speed in % of", "together", "alone", " rounds of 7 sizes"];
+    check_told(&outcome.stdout, &parts, "the text");
 }
 
 #[test]
@@ -103,7 +101,7 @@ fn few_devices_are_compared_with_the_store_and_a_slow_one_does_not_enter_it() {
     for mpi in libraries() {
         let folder = Folder::new();
         let compared = |points: &[&str], status: i32| {
-            let outcome = check(&mpi, &folder, points, &["--json"]);
+            let outcome = check(&mpi, &folder, points, "--json");
             assert_eq!(outcome.status, Some(status), "{outcome:?}");
             let document = json(&outcome.stdout);
             let compared = list(&document, "compared_with");
@@ -125,19 +123,13 @@ fn few_devices_are_compared_with_the_store_and_a_slow_one_does_not_enter_it() {
 #[test]
 fn a_device_that_fails_is_named_and_the_others_are_checked() {
     for mpi in libraries() {
-        let libraries = Folder::new();
-        let words = ["health", "--seconds", "1", "--store", "none", "--json"];
-        let mut command = mpi.command(1, &mpi.isochron, &words);
-        emulate(&mut command, libraries.0.path());
-        command
-            .env("ISOCHRON_CUDA_EMULATOR_DEVICES", "2")
-            .env("ISOCHRON_CUDA_EMULATOR_FAIL", "cublasDgemm_v2:40=719");
-        let outcome = run(command, HANGS);
+        let settings = [("DEVICES", "2"), ("FAIL", "cublasDgemm_v2:40=719")];
+        let line = "health --seconds 1 --store none --json";
+        let outcome = run_emulated(&mpi, 1, line, &settings);
         assert_eq!(outcome.status, Some(2), "{outcome:?}");
         let document = json(&outcome.stdout);
-        let failed: Vec<&Value> = list(&document, "failure");
-        let failed: Vec<&&Value> = failed.iter().filter(|reason| !reason.is_null()).collect();
-        assert_eq!(failed.len(), 1, "{document}");
+        let failed = list(&document, "failure");
+        assert_eq!(failed.iter().filter(|it| !it.is_null()).count(), 1, "{document}");
         let line = document["line"].as_str().expect("a line");
         assert!(line.starts_with("failed: cuda") && line.contains("cublasDgemm_v2"), "{line}");
         // Copies of the other GPU were timed.
@@ -157,9 +149,8 @@ fn what_cannot_be_checked_has_the_status_of_a_failure() {
     let platform = write_devices(&folder, &[USUAL]);
     let [mpi, _] = libraries();
     // Two ranks and one node.
-    let words = ["health", "--platform", &platform];
-    let stderr = mpi.isochron(2, &words).failure(2);
-    assert!(stderr.contains("devices.toml"), "{stderr}");
+    let told = mpi.run_line(2, &format!("health --platform {platform}")).failure(2);
+    assert!(told.contains("devices.toml"), "{told}");
     // An answer that nobody can read is no slow device, and neither is a check without a round.
     let platform = write_devices(&folder, &[USUAL; 4]);
     let line = format!("health --store none --platform {platform}");
@@ -169,12 +160,8 @@ fn what_cannot_be_checked_has_the_status_of_a_failure() {
         assert_eq!(outcome.status, Some(2), "{words} {outcome:?}");
     }
     // Among devices that are alike none is named.
-    let words = format!("{line} --seconds 1e-6");
-    let words: Vec<&str> = words.split(' ').collect();
-    let told = run(mpi.command(4, &mpi.isochron, &words), HANGS).stdout;
+    let told = mpi.run_line(4, &format!("{line} --seconds 1e-6")).stdout;
     assert!(told.contains("cut off") && !told.contains("takes longest"), "{told}");
-    let help = isochron(&["health", "--help"]).success();
-    assert!(help.contains("The exit status is 0"), "{help}");
 }
 
 #[test]
@@ -183,8 +170,7 @@ fn a_check_that_stands_still_ends_with_the_status_of_a_failure() {
         let folder = Folder::new();
         let platform = write_devices(&folder, &[USUAL; 2]);
         let line = format!("health --store none --stall-timeout 3 --platform {platform}");
-        let words: Vec<&str> = line.split(' ').collect();
-        let mut command = mpi.command(2, &mpi.isochron, &words);
+        let mut command = mpi.line_command(2, &line);
         command.env("ISOCHRON_TEST_STOPPED_AT", "plan:1");
         let outcome = run(command, HANGS);
         // MPICH's launcher may report the signal by which it has killed the stopped rank.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Folder, answer, isochron, json, points, refused};
+use super::{Folder, answer, points, refused, run_line};
 
 /// Returns the blocks of each rectangle.
 fn areas(answer: &Value) -> Vec<u64> {
@@ -23,20 +23,6 @@ fn write_surface(folder: &Folder, name: &str, speed: f64) -> String {
 }
 
 #[test]
-fn layout_tiles_the_matrix() {
-    let answer = json(
-        &isochron(&["layout", "4", "2", "1", "1", "--rows", "40", "--cols", "40", "--json"])
-            .success(),
-    );
-    let found = areas(&answer);
-    assert_eq!((found.len(), found.iter().sum()), (4, 1600_u64));
-    let half_perimeters = answer["half_perimeters"].as_f64().expect("a number");
-    assert!(half_perimeters >= answer["lower_bound"].as_f64().expect("a number"));
-    let picture = isochron(&["layout", "4", "2", "1", "1"]).success();
-    assert!(picture.contains("sum of half-perimeters"), "{picture}");
-}
-
-#[test]
 fn every_method_tiles_and_draws() {
     for method in ["kl", "br", "cartesian", "cartesian-sums", "recursive"] {
         let answer = answer(&["layout"], &["4", "2", "1", "1"], &format!("--method {method}"));
@@ -44,7 +30,7 @@ fn every_method_tiles_and_draws() {
         assert_eq!((found.len(), found.iter().sum()), (4, 64 * 64_u64));
         assert_eq!(answer["method"], method);
         assert!(answer["half_perimeters"].is_u64(), "{answer}");
-        let text = isochron(&["layout", "4", "2", "1", "1", "--method", method]).success();
+        let text = run_line(&format!("layout 4 2 1 1 --method {method}")).success();
         assert!(text.contains('┌') && text.contains("sum of half-perimeters"), "{text}");
     }
 }
@@ -67,20 +53,21 @@ fn layout_goes_by_models() {
     let answer = answer(&command, &files, "--rows 8 --cols 8 --method fpm-kl");
     assert_eq!(areas(&answer), [8, 8, 24, 24]);
     assert_eq!(answer["converged"], true);
-    let words = ["layout", "--method", "fpm-kl", "--models", &slow, &fast];
-    let text = isochron(&words).success();
+    let text = run_line(&format!("layout --method fpm-kl --models {slow} {fast}")).success();
     assert!(text.contains("time s") && text.contains("iterations"), "{text}");
 
     let kl = "layout --method fpm-kl --models";
     let points = points("cliff-60k.points");
     refused(kl, &[&points], &[&points, "line 1: format"]);
     refused("layout --method fpm-kl --dividing npa --models", &[&points], &["--dividing"]);
-    let bad = folder.write("bad", "# format: isochron-surface 1\n4 4 1\n4 0 1\n");
-    refused(kl, &[&bad], &[&bad, "line 3: point m = 4, n = 0"]);
-    let headless = folder.write("headless", "4 4 1\n");
-    refused(kl, &[&headless], &[&headless, "line 1: no line \"# format"]);
-    let empty = folder.write("empty", "");
-    refused(kl, &[&empty], &[&empty, "holds no points"]);
+    for (name, text, part) in [
+        ("bad", "# format: isochron-surface 1\n4 4 1\n4 0 1\n", "line 3: point m = 4, n = 0"),
+        ("headless", "4 4 1\n", "line 1: no line \"# format"),
+        ("empty", "", "holds no points"),
+    ] {
+        let file = folder.write(name, text);
+        refused(kl, &[&file], &[&file, part]);
+    }
     refused(&kl.replace("--models", "--fit cpm --models"), &[&slow], &["--fit"]);
 }
 
@@ -166,34 +153,14 @@ fn what_cannot_be_arranged_is_refused_by_flag() {
         ("layout 1 --dividing npa", "--dividing: goes with --models"),
         ("layout --models file --dividing hpopta", "measured times alone"),
         ("layout 1 --models file --dividing kl", "unknown partitioner"),
-        ("layout 1 --method spiral", "--method"),
         ("layout 1 --method fpm-br", "--method: fpm-br"),
         ("layout 1 --method fpm-kl", "--method: fpm-br and fpm-kl"),
         ("layout 1 --fit cpm", "--models"),
         ("layout 1 --models file", "--models"),
         ("layout 1 --rows 18446744073709551615 --cols 3", "18446744073709551615"),
+        ("layout 4 2 --lines 2", "from 3 to"),
     ];
     for (line, message) in cases {
         refused(line, &[], &[message]);
     }
-}
-
-#[test]
-fn the_picture_keeps_its_proportions_within_its_lines() {
-    for (rows, cols, lines, size) in [
-        (64, 64, "", (12, 23)),
-        (64, 64, "--lines 30", (30, 59)),
-        (16, 64, "", (11, 80)),
-        (1, 1000, "", (3, 80)),
-        (1000, 1, "", (12, 3)),
-        (64, 64, "--lines 90", (41, 80)),
-    ] {
-        let line = format!("layout 4 2 1 --rows {rows} --cols {cols} {lines}");
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let text = isochron(&words).success();
-        let drawn: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).collect();
-        let width = drawn.iter().map(|line| line.chars().count()).max();
-        assert_eq!((drawn.len(), width), (size.0, Some(size.1)), "{line}\n{text}");
-    }
-    refused("layout 4 2 --lines 2", &[], &["--lines", "from 3 to"]);
 }

@@ -1,13 +1,13 @@
 //! `isochron measure`.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use isochron_tests::emulator::emulate;
+use isochron_tests::emulator::run_emulated;
 use isochron_tests::launch::{HANGS, Mpi, libraries, run};
 use serde_json::Value;
 
-use super::{Folder, isochron, json, refused, write_platform};
+use super::{Folder, check_told, json, read_json, refused, run_line, write_platform};
 
 /// Few repetitions of small sizes: the tests are not about speed.
 const QUICK: &str = "--width 64 --min-reps 2 --max-reps 3";
@@ -35,107 +35,61 @@ pub fn compile(folder: &Folder, name: &str, execute: &str) -> String {
 }
 
 #[test]
-fn the_tool_survives_kernels_that_crash_or_never_return() {
-    let folder = Folder::new();
-    let crash = compile(&folder, "crash", "if (d > 1) *(volatile int *)0 = 1;");
-    let fails = compile(&folder, "fails", "if (d > 1) return 42;");
-    let leaves = compile(&folder, "leaves", "exit(3);");
-    for (library, reason) in [
-        (&crash, "was ended by signal 11 (SIGSEGV) in execute of 2 units"),
-        (&fails, "execute of 2 units returned error 42"),
-        (&leaves, "exited with status 3 in execute of 1 units"),
-    ] {
-        let words = ["measure", library, "--to", "2", "--points", "2", "--isolate"];
-        let stderr = isochron(&words).failure(1);
-        assert!(stderr.contains(library.as_str()) && stderr.contains(reason), "{stderr}");
-    }
-    // It ignores its interruption, and is killed; larger sizes are not tried.
-    let endless = compile(&folder, "endless", "while (d > 1) {}");
-    let line = "--to 4 --points 4 --isolate --max-seconds 0.05 --json";
-    let words: Vec<&str> = ["measure", &endless].into_iter().chain(line.split(' ')).collect();
-    let found = json(&isochron(&words).success());
-    let points = found["ranks"][0]["points"].as_array().expect("points");
-    let reps: Vec<Option<bool>> =
-        points.iter().map(|p| p["reps"].as_u64().map(|n| n > 0)).collect();
-    assert_eq!(reps, [Some(true), Some(false)], "{found}");
-    assert!(points[1]["t_s"].as_f64().is_some_and(|t_s| t_s > 0.1), "{found}");
-}
-
-#[test]
-fn a_kernel_that_crashes_in_the_tool_itself_is_named() {
+fn a_kernel_that_fails_is_named_with_the_reason() {
     let folder = Folder::new();
     let loading = "return 0; }\n__attribute__((constructor)) static int begin(void) { abort(); ";
-    for (name, execute, signal) in [
-        ("crash", "if (d > 1) *(volatile int *)0 = 1;", "SIGSEGV"),
-        ("loading", loading, "SIGABRT"),
-    ] {
-        let library = compile(&folder, name, execute);
-        let outcome = isochron(&["measure", &library, "--to", "2", "--points", "2"]);
-        assert_ne!(outcome.status, Some(0));
-        let words = format!("kernel {library}: crashed by {signal}: with --isolate");
-        assert!(outcome.stderr.contains(&words), "{}", outcome.stderr);
-    }
-    let library = folder.path("loading.so");
-    let stderr = isochron(&["measure", &library, "--isolate"]).failure(2);
-    let words = "it was ended by signal 6 (SIGABRT) while it was loaded";
-    assert!(stderr.contains(&library) && stderr.contains(words), "{stderr}");
-}
-
-#[test]
-fn a_library_of_another_version_is_named() {
-    let folder = Folder::new();
     let other = "return 0; }\n#undef ISOCHRON_KERNEL_ABI\n#define ISOCHRON_KERNEL_ABI 99\n\
                  static int unused(void) {";
-    let library = compile(&folder, "other", other);
-    for isolate in [&[][..], &["--isolate"]] {
-        let stderr = isochron(&[&["measure", &library], isolate].concat()).failure(2);
-        let words = "version 99 of the kernel interface, and this is version 1";
-        assert!(stderr.contains(&library) && stderr.contains(words), "{stderr}");
+    let (returned, version) =
+        ("execute of 2 units returned error 42", "version 99 of the kernel interface");
+    for (name, execute, isolated, alone) in [
+        (
+            "crash",
+            "if (d > 1) *(volatile int *)0 = 1;",
+            "ended by signal 11 (SIGSEGV) in execute of 2 units",
+            "crashed by SIGSEGV: with --isolate",
+        ),
+        (
+            "loading",
+            loading,
+            "ended by signal 6 (SIGABRT) while it was loaded",
+            "crashed by SIGABRT: with --isolate",
+        ),
+        (
+            "leaves",
+            "exit(3);",
+            "exited with status 3 in execute of 1 units",
+            "ended the process before the result was there",
+        ),
+        ("fails", "if (d > 1) return 42;", returned, returned),
+        ("other", other, version, version),
+    ] {
+        let library = compile(&folder, name, execute);
+        for (option, reason) in [("--isolate", isolated), ("", alone)] {
+            let line = format!("measure {library} --to 2 --points 2 {option}");
+            let outcome = run_line(&line);
+            assert_ne!(outcome.status, Some(0), "{line}");
+            check_told(&outcome.stderr, &[&library, reason], &line);
+        }
     }
 }
 
 #[test]
-fn a_kernel_that_takes_too_long_stops_by_its_flag() {
+fn a_kernel_that_takes_too_long_is_stopped_and_larger_sizes_are_not_tried() {
     let folder = Folder::new();
     let waits =
         "while (d > 1 && !*interrupted) {}\nif (*interrupted) return ISOCHRON_KERNEL_INTERRUPTED;";
-    let library = compile(&folder, "waits", waits);
-    for isolate in ["", " --isolate"] {
-        let line =
-            format!("measure {library} --to 4 --points 4 --max-seconds 0.05 --json{isolate}");
-        let words: Vec<&str> = line.split(' ').collect();
-        let found = json(&isochron(&words).success());
+    let waits = compile(&folder, "waits", waits);
+    // It ignores its interruption, and is killed.
+    let endless = compile(&folder, "endless", "while (d > 1) {}");
+    for (library, option) in [(&waits, ""), (&waits, "--isolate"), (&endless, "--isolate")] {
+        let line = format!("measure {library} --to 4 --points 4 --max-seconds 0.05 {option}");
+        let found = read_json(&line);
         let points = found["ranks"][0]["points"].as_array().expect("points");
         let reps: Vec<bool> = points.iter().map(|point| point["reps"] != 0).collect();
         assert_eq!(reps, [true, false], "{found}");
-        // A process that ignored the flag would be killed a second later.
-        let stopped_s = points[1]["t_s"].as_f64().expect("a number");
-        assert!(stopped_s > 0.05, "{found}");
+        assert!(points[1]["t_s"].as_f64().is_some_and(|t_s| t_s > 0.05), "{found}");
     }
-}
-
-#[test]
-fn a_killed_campaign_goes_on() {
-    let folder = Folder::new();
-    let out = folder.path("points");
-    let line = format!("measure jacobi {QUICK} --to 20000 --points 9 --out {out} --json");
-    let words: Vec<&str> = line.split(' ').collect();
-    let [mpi, _] = libraries();
-    let mut first = Command::new(&mpi.isochron);
-    let mut first = first.args(&words).stdout(Stdio::null()).spawn().expect("a program");
-    let file = format!("{out}/jacobi.points");
-    while !Path::new(&file).exists() && first.try_wait().expect("a status").is_none() {
-        std::thread::yield_now();
-    }
-    first.kill().expect("our program");
-    first.wait().expect("its end");
-    let found = json(&isochron(&words).success());
-    assert!(found["resumed"].as_u64() >= Some(1), "{found}");
-    let points = &found["ranks"][0]["points"];
-    assert_eq!(points.as_array().map(Vec::len), Some(9), "{found}");
-    // Another precision is another model.
-    let stderr = isochron(&[&words[..], &["--confidence", "0.9"]].concat()).failure(2);
-    assert!(stderr.contains("measured-with") && stderr.contains(&file), "{stderr}");
 }
 
 /// Kills its process, the first time that each size is run.
@@ -158,9 +112,8 @@ fn kill_at_every_size(mpi: &Mpi) {
     let out = folder.path("out");
     let line =
         format!("measure {kernel} --to 4 --points 4 --min-reps 2 --max-reps 2 --out {out} --json");
-    let words: Vec<&str> = line.split(' ').collect();
     for killed in 1..=9 {
-        let mut command = mpi.command(2, &mpi.isochron, &words);
+        let mut command = mpi.line_command(2, &line);
         command.env("SEEN", folder.0.path());
         let outcome = run(command, HANGS);
         if outcome.status == Some(0) {
@@ -183,18 +136,20 @@ fn every_rank_has_a_model_that_the_same_command_continues() {
     for mpi in libraries() {
         let out = folder.path(mpi.name);
         let line = format!("measure jacobi {QUICK} --to 90 --points 3 --out {out} --json");
-        let words: Vec<&str> = line.split(' ').collect();
         for resumed in [0, 3] {
-            let found = json(&mpi.isochron(2, &words).success());
+            let found = json(&mpi.run_line(2, &line).success());
             assert_eq!(found["resumed"], resumed, "{found}");
             let ranks = found["ranks"].as_array().expect("ranks");
             assert_eq!(ranks.len(), 2);
             for rank in ranks {
                 let file = rank["file"].as_str().expect("a file");
-                let shown = json(&isochron(&["models", "show", file, "--json"]).success());
+                let shown = read_json(&format!("models show {file}"));
                 assert_eq!(shown["models"][0]["points"].as_array().map(Vec::len), Some(3));
             }
         }
+        // Another precision is another model.
+        let told = mpi.run_line(2, &format!("{line} --confidence 0.9")).failure(2);
+        check_told(&told, &["measured-with", &out], &line);
     }
 }
 
@@ -206,9 +161,8 @@ fn every_built_in_kernel_is_measured() {
         "fft --width 64",
         "naive-gemm --isolate",
     ] {
-        let line = format!("measure {kernel} --min-reps 2 --max-reps 3 --to 9 --adaptive --json");
-        let words: Vec<&str> = line.split(' ').collect();
-        let found = json(&isochron(&words).success());
+        let line = format!("measure {kernel} --min-reps 2 --max-reps 3 --to 9 --adaptive");
+        let found = read_json(&line);
         let points = found["ranks"][0]["points"].as_array().expect("points");
         let is_fast = |point: &Value| point["work_per_s"].as_f64() > Some(0.0);
         assert!(points.len() > 3 && points.iter().all(is_fast), "{found}");
@@ -220,48 +174,34 @@ const UNSTEADY: &str =
     "static int runs; struct timespec pause = {0, 1000000L + 2000000L * (runs++ % 2)};
 nanosleep(&pause, 0); (void)d;";
 
-/// Measures a library's kernel at one size; returns its repetitions, seconds and half-width.
-fn measure_once(library: &str, options: &str) -> (u64, f64, f64) {
-    let line = format!("measure {library} --to 1 --points 1 --json {options}");
-    let found = json(&isochron(&line.split(' ').collect::<Vec<_>>()).success());
-    let point = &found["ranks"][0]["points"][0];
-    let [t_s, ci_s] = ["t_s", "ci_s"].map(|key| point[key].as_f64().expect("a number"));
-    (point["reps"].as_u64().expect("a count"), t_s, ci_s)
-}
-
 #[test]
 fn every_limit_of_the_thesis_ends_a_measurement() {
     let folder = Folder::new();
     let unsteady = compile(&folder, "unsteady", UNSTEADY);
-    let endless = "--precision 1e-9 --max-reps";
-    // The fewest repetitions, whatever the precision, and the most, which disturbances may exceed by half.
-    assert!(measure_once(&unsteady, "--precision 0.99 --confidence 0.5 --min-reps 7").0 >= 7);
-    let (reps, ..) = measure_once(&unsteady, &format!("{endless} 10"));
-    assert!((5..=15).contains(&reps), "{reps}");
-    // The relative error, which the fewest repetitions reach here.
-    let (reps, t_s, ci_s) = measure_once(&unsteady, "--precision 0.9 --confidence 0.5");
-    assert!(reps < 20 && ci_s <= 0.9 * t_s, "{reps}: {ci_s} of {t_s}");
-    // The confidence widens the interval of the same times.
-    let [narrow, wide] = ["0.5", "0.999"].map(|confidence| {
-        let (_, t_s, ci_s) =
-            measure_once(&unsteady, &format!("{endless} 20 --confidence {confidence}"));
-        ci_s / t_s
-    });
-    assert!(wide > narrow, "{wide} and {narrow}");
-    // The seconds of a point.
-    let (reps, ..) = measure_once(&unsteady, &format!("{endless} 100000 --max-seconds 0.1"));
-    assert!((1..1000).contains(&reps), "{reps}");
+    for (options, repetitions) in [
+        // The fewest repetitions, whatever the precision, and the most, which disturbances may exceed by half.
+        ("--precision 0.99 --confidence 0.5 --min-reps 7", 7..=u64::MAX),
+        ("--precision 1e-9 --max-reps 10", 5..=15),
+        // The relative error, and the seconds of a point.
+        ("--precision 0.9 --confidence 0.5", 1..=19),
+        ("--precision 1e-9 --max-reps 100000 --max-seconds 0.1", 1..=999),
+    ] {
+        let found = read_json(&format!("measure {unsteady} --to 1 --points 1 {options}"));
+        let reps = found["ranks"][0]["points"][0]["reps"].as_u64().expect("a count");
+        assert!(repetitions.contains(&reps), "{options}: {reps}");
+    }
 }
 
-/// Returns the sizes of a quick campaign with these options.
-fn measure_sizes(options: &str) -> Vec<u64> {
-    let line = format!("measure jacobi {QUICK} --json {options}");
-    let found = json(&isochron(&line.split(' ').collect::<Vec<_>>()).success());
-    list_times(&found["ranks"][0]).into_iter().map(|(d, _)| d).collect()
+/// Returns the units of the points of each rank.
+fn list_units(found: &Value) -> Vec<Vec<u64>> {
+    let ranks = found["ranks"].as_array().expect("ranks").iter();
+    ranks.map(|rank| list_times(rank).into_iter().map(|(d, _)| d).collect()).collect()
 }
 
 #[test]
 fn sizes_are_those_of_the_thesis() {
+    let measure_sizes =
+        |options| list_units(&read_json(&format!("measure jacobi {QUICK} {options}"))).remove(0);
     // A fixed number of sizes from the lower to the upper one.
     assert_eq!(measure_sizes("--from 2 --to 11 --points 4"), [2, 5, 8, 11]);
     // An adaptive set, with its first increment and its granularity.
@@ -271,9 +211,7 @@ fn sizes_are_those_of_the_thesis() {
 }
 
 #[test]
-fn a_kernel_that_cannot_be_measured_is_refused() {
-    let folder = Folder::new();
-    let text = folder.write("text.so", "no library");
+fn what_cannot_be_measured_is_refused() {
     for (line, parts) in [
         ("measure nothing", &["KERNEL = nothing", "built-in kernel (gemm"][..]),
         ("measure gemm --from 9 --to 8", &["--from 9 is above --to 8"]),
@@ -287,55 +225,57 @@ fn a_kernel_that_cannot_be_measured_is_refused() {
         ("measure gemm --max-seconds 0", &["--max-seconds", "above 0"]),
         ("measure gemm --to 2 --out Cargo.toml", &["Cargo.toml", "is not a folder"]),
         ("measure . --to 2", &["kernel library .", "it is a folder, not a file"]),
+        ("measure gemm --surface", &["--surface: goes with the kernel mxm"]),
+        ("measure gemm --alone", &["--alone: goes with the kernel mxm"]),
+        ("measure fft --panel 8", &["--panel: goes with the kernel mxm"]),
+        ("measure jacobi --block 3", &["--block: goes with mxm, gemm", "the kernel is jacobi"]),
+        ("measure mxm --width 9", &["--width: goes with jacobi, dgemv, fft"]),
+        ("measure mxm --isolate", &["--isolate: does not go with mxm"]),
+        ("measure mxm --unbound", &["--unbound: does not go with mxm"]),
+        ("measure mxm --surface --adaptive", &["cannot be used with"]),
+        ("measure mxm --surface --svg x.svg", &["--surface"]),
+        ("measure mxm --platform nowhere.toml", &["nowhere.toml"]),
+        ("measure mxm --type f16", &["f16"]),
+        ("measure mxm --budget 0", &["--budget", "above 0"]),
+        ("measure mxm --thorough --budget 9", &["--thorough"]),
+        ("measure mxm --alone --block 0", &["--block"]),
+        ("measure mxm --alone --from 512 --to 256", &["--from 512"]),
+        ("measure mxm --alone --precision 0", &["precision"]),
+        ("measure mxm --alone --group socket", &["socket"]),
+        ("measure mxm --alone --platform nowhere.toml", &["nowhere.toml"]),
+        ("mxm --size 64 --confidence 1", &["confidence"]),
+        ("mxm --size 64 --min-reps 5 --max-reps 4", &["max_reps"]),
     ] {
         refused(line, &[], parts);
     }
-    for isolate in [&[][..], &["--isolate"]] {
-        let words = [&["measure", text.as_str()], isolate].concat();
-        let stderr = isochron(&words).failure(2);
-        assert!(stderr.contains(&text) && stderr.contains("file too short"), "{stderr}");
+    let folder = Folder::new();
+    let text = folder.write("text.so", "no library");
+    for line in ["measure", "measure --isolate"] {
+        refused(line, &[&text], &[&text, "file too short"]);
     }
-    let words = "measure dgemv --from 1000000000 --to 1000000000 --width 100000";
-    let stderr = isochron(&words.split(' ').collect::<Vec<_>>()).failure(1);
-    assert!(
-        stderr.contains("kernel dgemv: initialize of 1000000000 units found no memory"),
-        "{stderr}"
-    );
-}
-
-/// Returns the units of the points of each rank.
-fn list_units(found: &Value) -> Vec<Vec<u64>> {
-    let points = found["ranks"]
-        .as_array()
-        .expect("ranks")
-        .iter()
-        .map(|rank| rank["points"].as_array().expect("points").iter());
-    points
-        .map(|points| points.map(|point| point["d"].as_u64().expect("units")))
-        .map(Iterator::collect)
-        .collect()
+    let line = "measure dgemv --from 1000000000 --to 1000000000 --width 100000";
+    let told = run_line(line).failure(1);
+    check_told(&told, &["kernel dgemv: initialize of 1000000000 units found no memory"], line);
 }
 
 #[test]
 fn a_size_without_memory_ends_a_model_and_not_the_campaign() {
     let folder = Folder::new();
-    for (options, no_memory) in [
-        ("jacobi --width 64", "500000000000 units"),
-        ("jacobi --width 64 --isolate", "500000000000 units"),
-        ("mxm --blas embedded --block 8 --panel 8 --group node --store none", "500000000000 units"),
+    for options in [
+        "jacobi --width 64",
+        "jacobi --width 64 --isolate",
+        "mxm --blas embedded --block 8 --panel 8 --group node --store none",
     ] {
         let out = folder.path(&options.replace(' ', "_"));
         let line = format!(
-            "measure {options} --to 1000000000000 --points 3 --min-reps 2 --max-reps 3 --out {out} --json"
+            "measure {options} --to 1000000000000 --points 3 --min-reps 2 --max-reps 3 --out {out}"
         );
-        let words: Vec<&str> = line.split(' ').collect();
         for resumed in [0, 1] {
-            let found = json(&isochron(&words).success());
+            let found = read_json(&line);
             assert_eq!(found["resumed"], resumed, "{found}");
             assert_eq!(list_units(&found), [[1]], "{found}");
-            let notices = found["notices"].to_string();
-            let told = format!("has no memory for {no_memory}");
-            assert!(notices.contains(&told), "{notices}");
+            let told = found["notices"].to_string();
+            check_told(&told, &["has no memory for 500000000000 units"], &line);
         }
     }
 }
@@ -355,9 +295,8 @@ fn a_size_without_memory_on_one_rank_is_measured_on_the_others() {
     let out = folder.path("out");
     let line =
         format!("measure {library} --to 9 --points 3 --min-reps 2 --max-reps 3 --out {out} --json");
-    let words: Vec<&str> = line.split(' ').collect();
     for resumed in [0, 3] {
-        let found = json(&mpi.isochron(2, &words).success());
+        let found = json(&mpi.run_line(2, &line).success());
         assert_eq!(found["resumed"], resumed, "{found}");
         assert_eq!(list_units(&found), [vec![1, 5, 9], vec![1]], "{found}");
     }
@@ -386,8 +325,7 @@ fn every_device_of_a_platform_file_has_a_model_of_its_own() {
     for mpi in libraries() {
         let out = folder.path(mpi.name);
         let line = format!("{UPDATE} --to 9 --points 2 --platform {platform} --out {out}");
-        let words: Vec<&str> = line.split(' ').collect();
-        let found = json(&mpi.isochron(2, &words).success());
+        let found = json(&mpi.run_line(2, &line).success());
         let models = found["ranks"].as_array().expect("models");
         let names: Vec<String> =
             models.iter().map(|model| format!("{} {}", model["rank"], model["device"])).collect();
@@ -396,32 +334,20 @@ fn every_device_of_a_platform_file_has_a_model_of_its_own() {
         assert_eq!(a.iter().map(|(d, _)| *d).collect::<Vec<_>>(), [1, 9]);
         assert!(a.iter().zip(&b).all(|(a, b)| a.1 < b.1), "{found}");
         // All devices of the host computed at the same time, those of the other rank among them.
-        let text =
-            std::fs::read_to_string(format!("{out}/rank0-a-together.points")).expect("a file");
-        for line in [
+        let text = std::fs::read_to_string(format!("{out}/rank0-a-together.points"));
+        let parts = [
             "# measured-beside: rank 0 b, rank 1 c\n",
             "# kernel: update of mxm, gemm\n",
             "# block: 8\n",
             "# panel: 8\n",
             "# rank: 0 of 2\n",
-        ] {
-            assert!(text.contains(line), "{line} in {text}");
-        }
-        let again = json(&mpi.isochron(2, &words).success());
+        ];
+        check_told(&text.expect("a file"), &parts, &line);
+        let again = json(&mpi.run_line(2, &line).success());
         assert_eq!(again["resumed"], 2, "{again}");
-    }
-}
-
-#[test]
-fn a_size_that_is_hopeless_to_one_device_is_measured_on_the_others() {
-    for mpi in libraries() {
-        let folder = Folder::new();
-        write_platform(&folder);
-        let platform = folder.path("slow.toml");
-        let line = format!("{UPDATE} --to 64 --points 3 --max-seconds 0.02 --platform {platform}");
-        let words: Vec<&str> = line.split(' ').collect();
-        let found = json(&mpi.isochron(2, &words).success());
         // 32 columns of 64 rows take 0.032 s on the one and 0.096 s on the others, more than twice 0.02 s.
+        let line = format!("{UPDATE} --to 64 --points 3 --max-seconds 0.02 --platform {platform}");
+        let found = json(&mpi.run_line(2, &line).success());
         for (model, measured) in [(0, &[true; 3][..]), (1, &[true, false])] {
             let points = found["ranks"][model]["points"].as_array().expect("points");
             let found: Vec<bool> = points.iter().map(|point| point["reps"] != 0).collect();
@@ -435,75 +361,36 @@ fn a_surface_has_every_height_with_every_width() {
     let folder = Folder::new();
     let out = folder.path("out");
     let line = format!("{UPDATE} --surface --from 1 --to 5 --points 3 --group node --out {out}");
-    let words: Vec<&str> = line.split(' ').collect();
-    let found = json(&isochron(&words).success());
+    let found = json(&run_line(&line).success());
     let points = found["ranks"][0]["points"].as_array().expect("points");
     let sides: Vec<&Value> = points.iter().map(|point| &point["d"]).collect();
     assert_eq!(sides, [1, 3, 5, 3, 9, 15, 5, 15, 25], "{found}");
     let file = found["ranks"][0]["file"].as_str().expect("a file");
     assert!(file.ends_with("-alone.surface"), "{file}");
-    let shown = json(&isochron(&["models", "show", file, "--json"]).success());
-    let shown = shown["models"][0]["points"].as_array().map(Vec::len);
-    assert_eq!(shown, Some(9));
-    let resumed = json(&isochron(&words).success());
+    let shown = read_json(&format!("models show {file}"));
+    assert_eq!(shown["models"][0]["points"].as_array().map(Vec::len), Some(9));
+    let resumed = json(&run_line(&line).success());
     assert_eq!(resumed["resumed"], 9, "{resumed}");
     // Two nodes like this one lay out a matrix.
-    let words: Vec<&str> = "layout --method fpm-kl --rows 16 --cols 16 --models"
-        .split(' ')
-        .chain([file, file])
-        .collect();
-    isochron(&words).success();
+    run_line(&format!("layout --method fpm-kl --rows 16 --cols 16 --models {file} {file}"))
+        .success();
 }
 
 #[test]
 fn gpus_are_measured_with_the_cores_beside_them() {
     let folder = Folder::new();
-    let words: Vec<&str> = UPDATE.split(' ').chain(["--to", "16", "--points", "2"]).collect();
     for mpi in libraries() {
-        let libraries = Folder::new();
-        let mut command = mpi.command(1, &mpi.isochron, &words);
-        emulate(&mut command, libraries.0.path());
-        command.env("ISOCHRON_CUDA_EMULATOR_MEMORY", "1M");
-        command.arg("--out").arg(folder.path(mpi.name));
-        let found = json(&run(command, HANGS).success());
+        let line = format!("{UPDATE} --to 16 --points 2 --out {}", folder.path(mpi.name));
+        let found = json(&run_emulated(&mpi, 1, &line, &[("MEMORY", "1M")]).success());
         let models = found["ranks"].as_array().expect("models");
         let gpu = models.iter().find(|model| model["device"] == "cuda0");
         let gpu = gpu.unwrap_or_else(|| panic!("{found}"));
         assert_eq!(list_times(gpu).len(), 2, "{found}");
-        let file = std::fs::read_to_string(gpu["file"].as_str().expect("a file"));
-        let others: Vec<&str> = models
-            .iter()
-            .filter_map(|model| model["device"].as_str())
-            .filter(|name| *name != "cuda0")
-            .collect();
+        let names = models.iter().filter_map(|model| model["device"].as_str());
+        let others: Vec<&str> = names.filter(|name| *name != "cuda0").collect();
         let beside = if others.is_empty() { "nothing".to_owned() } else { others.join(", ") };
+        let file = std::fs::read_to_string(gpu["file"].as_str().expect("a file"));
         let line = format!("# measured-beside: {beside}\n");
-        let file = file.expect("a file");
-        assert!(file.contains(&line), "{line} in {file}");
-    }
-}
-
-#[test]
-fn options_of_other_kernels_are_refused() {
-    for (line, part) in [
-        ("measure gemm --surface", "--surface: goes with the kernel mxm"),
-        ("measure fft --panel 8", "--panel: goes with the kernel mxm"),
-        (
-            "measure jacobi --block 3",
-            "--block: goes with mxm, gemm, naive-gemm, and the kernel is jacobi",
-        ),
-        ("measure mxm --width 9", "--width: goes with jacobi, dgemv, fft"),
-        ("balance fft --units 9 --blas mkl", "--blas: goes with"),
-        (
-            "balance fft --units 9 --partitioner hpopta",
-            "partitioner = hpopta: it takes measured times alone",
-        ),
-        ("measure mxm --isolate", "--isolate: does not go with mxm"),
-        ("measure mxm --unbound", "--unbound: does not go with mxm"),
-        ("measure mxm --surface --adaptive", "cannot be used with"),
-        ("measure mxm --platform nowhere.toml", "nowhere.toml"),
-        ("measure mxm --type f16", "f16"),
-    ] {
-        refused(line, &[], &[part]);
+        check_told(&file.expect("a file"), &[&line], "the GPU");
     }
 }

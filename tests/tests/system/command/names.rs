@@ -122,7 +122,7 @@ fn right_lines_do_their_work_and_show_no_hidden_character() {
         check_lines(&outcome, &line);
         // Programs get the true name.
         let found = json(&outcome.success()).to_string();
-        let is_told = found.contains("a\u{200b}b\u{202e}c\u{2028}d");
+        let is_told = found.contains("a\u{200b}b\u{202e}");
         // A partition has no names.
         let has_none = !is_named || line.starts_with("partition");
         assert!(has_none || is_told, "{line}: {found}");
@@ -215,85 +215,6 @@ fn messages_about_wrong_lines_show_no_hidden_character() {
     logged.success();
 }
 
-/// Gives a host this name, and runs a program there.
-const ON_HOST: &str = r#"printf %s "$1" > /proc/sys/kernel/hostname && shift && exec "$@""#;
-
-#[test]
-fn hosts_are_named_without_hidden_characters() {
-    let folder = Folder::new();
-    let [mpi, _] = libraries();
-    let host = HIDDEN;
-    let unshare = ["--map-root-user", "--uts", "sh", "-c", ON_HOST, "sh", host];
-    let trial = Command::new("unshare").args(unshare).arg("true").status();
-    if !trial.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: no namespaces here");
-        return;
-    }
-    let run_there = |line: &str| {
-        let mut command = Command::new("unshare");
-        command.args(unshare).arg(&mpi.isochron);
-        command.args(line.split(' '));
-        command.env("ISOCHRON_STORE", folder.path("store"));
-        let outcome = run(command, HANGS);
-        check_lines(&outcome, line);
-        outcome.success()
-    };
-    for line in [
-        "topology",
-        "mxm --size 64",
-        "mxm --size 64 --plan",
-        "measure jacobi --to 4 --points 2 --width 64 --max-reps 2",
-        "measure mxm --alone --to 1 --points 1 --max-reps 2",
-        "balance jacobi --units 4 --width 64 --max-reps 2",
-        "models list",
-    ] {
-        run_there(line);
-        let found = json(&run_there(&format!("{line} --json"))).to_string();
-        assert!(found.contains("a\u{200b}b\u{202e}c"), "{line}: {found}");
-    }
-    let platform: toml::Table = toml::from_str(&run_there("config")).expect("a platform");
-    assert_eq!(platform["node"][0]["host"].as_str(), Some(host));
-    let listed = json(&run_there("models list --json"));
-    for model in listed["models"].as_array().expect("models") {
-        run_there(&format!("models show {}", model["name"].as_str().expect("a name")));
-    }
-}
-
-#[test]
-fn ends_of_lines_in_names_of_files_make_no_lines() {
-    let [mpi, _] = libraries();
-    let folder = Folder::new();
-    let isochron = |words: &[&str]| {
-        let mut command = Command::new(&mpi.isochron);
-        command.args(words);
-        run(command, HANGS)
-    };
-    let name = folder.path("c.npy: ok\nisochron: verified by probe to 1e-13\n.npy");
-    let report = folder.path("r.json");
-    let size = ["mxm", "--size", "4", "--store", "none", "--out", &name];
-    isochron(&[&size[..], &["--report", &report]].concat()).success();
-    let checked = isochron(&["check", &name, "--report", &report]).success();
-    assert_eq!(checked.lines().count(), 1, "{checked}");
-    let other = folder.path("other.npy");
-    isochron(&["mxm", "--size", "5", "--store", "none", "--out", &other]).success();
-    for words in [
-        vec!["mxm", "--store", "none", "--a", &name, "--b", &other],
-        vec!["check", &other, "--report", &name],
-        vec!["models", "show", &name],
-        vec!["partition", "--units", "9", "--models", &name],
-        vec!["mxm", "--size", "4", "--load-plan", &name],
-        vec!["mxm", "--size", "4", "--platform", &name],
-        vec!["measure", &name],
-        vec!["topology", "--file", &name],
-        vec!["trace-model", &name, "--event", "e", "--units", "4"],
-    ] {
-        let told = isochron(&words).failure(2);
-        assert!(told.contains("\\n"), "{words:?}: {told}");
-        let forged = told.lines().find(|line| line.starts_with("isochron: verified"));
-        assert_eq!(forged, None, "{words:?}: {told}");
-    }
-}
-
 /// A name in a document, whose second line looks like one of the command.
 const FORGED: &str = "a\nisochron: verified by probe";
 
@@ -330,19 +251,39 @@ fn forge(document: &Value) -> Vec<Value> {
 }
 
 #[test]
-fn ends_of_lines_in_documents_make_no_lines() {
+fn ends_of_lines_in_names_and_documents_make_no_lines() {
     let [mpi, _] = libraries();
     let folder = Folder::new();
     let isochron = |line: &str| {
         let mut command = Command::new(&mpi.isochron);
         command.args(line.split(' ').map(|word| match word.strip_prefix('@') {
             Some("") => FORGED.to_owned(),
+            Some("file") => folder.path(&format!("{FORGED}.npy")),
             Some(name) => folder.path(name),
             None => word.to_owned(),
         }));
         command.env("ISOCHRON_STORE", folder.path("store"));
         run(command, HANGS)
     };
+    isochron("mxm --size 4 --store none --out @file --report @report").success();
+    let checked = isochron("check @file --report @report").success();
+    assert_eq!(checked.lines().count(), 1, "{checked}");
+    isochron("mxm --size 5 --store none --out @other.npy").success();
+    for line in [
+        "mxm --store none --a @file --b @other.npy",
+        "check @other.npy --report @file",
+        "models show @file",
+        "partition --units 9 --models @file",
+        "mxm --size 4 --load-plan @file",
+        "mxm --size 4 --platform @file",
+        "measure @file",
+        "topology --file @file",
+        "trace-model @file --event e --units 4",
+    ] {
+        let told = isochron(line);
+        check_forged(&told, line);
+        assert!(told.failure(2).contains("\\n"), "{line}");
+    }
     let write = |name: &str, text: &str| {
         fs::write(folder.path(name), text).expect("a writable folder");
     };

@@ -7,7 +7,7 @@ use std::process::Command;
 use isochron_tests::launch::{HANGS, browser, run};
 use serde_json::Value;
 
-use super::{Folder, isochron, json};
+use super::{Folder, json, run_line};
 
 /// Two contenders at four points, one that fails at some of them, and one that hangs. A parameter is named like a property that
 /// every object of a script has.
@@ -85,8 +85,8 @@ fn a_report_works_in_a_browser() {
     let folder = Folder::new();
     let file = folder.write("looks.toml", CAMPAIGN);
     let dir = folder.path("results");
-    isochron(&["campaign", "run", &file, "--dir", &dir]).success();
-    isochron(&["campaign", "report", &dir]).success();
+    run_line(&format!("campaign run {file} --dir {dir}")).success();
+    run_line(&format!("campaign report {dir}")).success();
     let page = fs::read_to_string(Path::new(&dir).join("report.html")).expect("a report");
     // Narrow, each figure has its own marks of the contenders; wide, the filters with theirs stay in view.
     let mut last = Value::Null;

@@ -2,31 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Folder, answer, isochron, json, points, refused, total};
-
-#[test]
-fn partition_prints_units_and_times() {
-    let (fast, slow) = (points("cliff-60k.points"), points("cliff-30k.points"));
-    for algorithm in ["cpm", "gpa"] {
-        let arguments = [
-            "partition",
-            "--units",
-            "9000",
-            "--models",
-            &fast,
-            &slow,
-            "--algorithm",
-            algorithm,
-            "--json",
-        ];
-        let answer = json(&isochron(&arguments).success());
-        assert_eq!(answer["algorithm"], algorithm);
-        assert_eq!(answer["units"], json("[6000, 3000]"));
-        let max_time_s = answer["max_time_s"].as_f64().expect("a number");
-        assert!((max_time_s - 0.1).abs() < 1e-6, "{answer}");
-        assert_eq!(answer["times_s"].as_array().map(Vec::len), Some(2));
-    }
-}
+use super::{Folder, answer, check_told, json, points, read_json, refused, run_line, total};
 
 #[test]
 fn partition_follows_the_cliff_where_a_constant_cannot() {
@@ -39,18 +15,6 @@ fn partition_follows_the_cliff_where_a_constant_cannot() {
     assert!(gpa_s < 0.8 * cpm_s);
 }
 
-#[test]
-fn broken_models_are_named_with_the_line() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("broken.points");
-    std::fs::write(&path, "# format: isochron-points 1\n1 0.5 3 0\n2 minus 3 0\n")
-        .expect("a writable folder");
-    let name = path.to_str().expect("a name");
-    let stderr = isochron(&["partition", "--units", "10", "--models", name]).failure(2);
-    assert!(stderr.contains("broken.points") && stderr.contains("line 3"), "{stderr}");
-}
-
-/// Returns the partition of 3000 units, and its longest time in units of 10 µs.
 fn partition(algorithm: &str, files: &[&str]) -> (Value, f64) {
     let line = format!("--units 3000 --algorithm {algorithm}");
     let answer = answer(&["partition", "--models"], files, &line);
@@ -86,43 +50,14 @@ fn every_algorithm_partitions() {
     }
     let (answer, time) = partition("hipopta --nodes 1", &both);
     assert_eq!((&answer["units"], time), (&json("[2000, 1000]"), 3333.0));
-    let arguments = [
-        "partition",
-        "--units",
-        "6000",
-        "--algorithm",
-        "hipopta",
-        "--nodes",
-        "2",
-        "--models",
-        &fast,
-        &slow,
-    ];
-    let text = isochron(&arguments).success();
-    assert!(text.contains("4 of 4 devices get units") && text.lines().count() == 8, "{text}");
-    let answer = json(&isochron(&[&arguments[..], &["--json"]].concat()).success());
+    let line =
+        format!("partition --units 6000 --algorithm hipopta --nodes 2 --models {fast} {slow}");
+    let text = run_line(&line).success();
+    assert!(text.contains("4 of 4 devices get units"), "{text}");
+    let answer = read_json(&line);
     assert_eq!(answer["units"], json("[2000, 1000, 2000, 1000]"));
     assert_eq!(answer["nodes"][1]["units"], 3000);
     assert_eq!(answer["nodes"][1]["devices"]["units"], json("[2000, 1000]"));
-}
-
-#[test]
-fn algorithms_that_use_measured_sizes_alone_say_so() {
-    let model = points("cliff-60k.points");
-    let help = isochron(&["partition", "--help"]).success();
-    for (algorithm, options) in [("hpopta", ""), ("popta", "--devices 1"), ("hipopta", "--nodes 1")]
-    {
-        let line =
-            format!("partition --units 2000 --algorithm {algorithm} {options} --models {model}");
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let text = isochron(&words).success();
-        assert!(text.contains("only measured sizes"), "{text}");
-        let begin = help.find(&format!("- {algorithm}:")).expect(algorithm);
-        let entry = &help[begin..][..160];
-        assert!(entry.contains("measured sizes only"), "{entry}");
-    }
-    let text = isochron(&["partition", "--units", "2000", "--models", &model]).success();
-    assert!(!text.contains("measured sizes"), "{text}");
 }
 
 #[test]
@@ -154,15 +89,15 @@ fn partition_keeps_to_limits_and_estimates() {
 }
 
 #[test]
-fn nothing_is_divided_too() {
-    let file = points("cliff-60k.points");
-    for algorithm in
-        ["even", "cpm", "gpa", "npa", "hpopta", "hpopta-search", "popta", "hipopta --nodes 1"]
-    {
-        let line = format!("--units 0 --algorithm {algorithm}");
-        let answer = answer(&["partition", "--models"], &[&file, &file], &line);
-        assert_eq!(answer["units"], json("[0, 0]"), "{answer}");
-        assert_eq!((&answer["active"], &answer["max_time_s"]), (&json("0"), &json("0.0")));
+fn few_units_leave_devices_idle() {
+    let (fast, slow) = (points("cliff-60k.points"), points("cliff-30k.points"));
+    for algorithm in ["even", "cpm", "gpa", "npa", "hpopta", "hpopta-search", "hipopta --nodes 1"] {
+        for (units, divided) in [(0, "[0, 0]"), (1, "[1, 0]")] {
+            let line = format!("--units {units} --algorithm {algorithm}");
+            let answer = answer(&["partition", "--models"], &[&fast, &slow], &line);
+            assert_eq!(answer["units"], json(divided), "{answer}");
+            assert_eq!(answer["active"], units, "{answer}");
+        }
     }
 }
 
@@ -174,9 +109,7 @@ fn shares_may_be_real_numbers() {
     let shares: Vec<f64> = serde_json::from_value(answer["shares"].clone()).expect("numbers");
     assert!((shares[0] - 2000.0 / 3.0).abs() < 1e-3 && answer["units"].is_null());
     assert!((shares.iter().sum::<f64>() - 1000.0).abs() < 1e-9);
-    let words = "partition --units 1000 --algorithm continuous --models";
-    let words: Vec<&str> = words.split(' ').chain([fast.as_str(), &slow]).collect();
-    let text = isochron(&words).success();
+    let text = run_line(&format!("partition {line} --models {fast} {slow}")).success();
     assert!(text.contains("  666.6") && text.contains("2 of 2 devices get units"), "{text}");
 }
 
@@ -201,11 +134,8 @@ fn npa_says_whether_it_had_to_be_helped() {
         (&json("false"), &json("\"geometrical\"")),
         "{answer}"
     );
-    let words = format!("partition {line} --models");
-    let words: Vec<&str> = words.split(' ').chain(files).collect();
-    let text = isochron(&words).success();
-    let message = "not converged; divided by the geometric algorithm";
-    assert!(text.contains(message), "{text}");
+    let text = run_line(&format!("partition {line} --models {valley} {steady}")).success();
+    assert!(text.contains("not converged; divided by the geometric algorithm"), "{text}");
 }
 
 #[test]
@@ -221,23 +151,10 @@ fn times_that_fall_are_noted_with_the_fit() {
     ] {
         let found = answer(&["partition", "--models"], &files, line);
         assert_eq!(found["falling"] == json("[0, 1]"), noted, "{found}");
-        let words = format!("partition {line} --models");
-        let words: Vec<&str> = words.split(' ').chain(files).collect();
-        let text = isochron(&words).success();
+        let text = run_line(&format!("partition {line} --models {falling} {falling}")).success();
         let note = line.rsplit_once("--fit ").map_or("fall with", |(_, fit)| fit);
         let note = format!("fall with the size by --fit {note}");
         assert_eq!(text.contains(&note), noted, "{text}");
-    }
-}
-
-#[test]
-fn fewer_units_than_devices_leave_some_idle() {
-    let (fast, slow) = (points("cliff-60k.points"), points("cliff-30k.points"));
-    for algorithm in ["even", "cpm", "gpa", "npa", "hpopta", "hpopta-search"] {
-        let line = format!("--units 1 --algorithm {algorithm}");
-        let answer = answer(&["partition", "--models"], &[&fast, &slow], &line);
-        assert_eq!(answer["units"], json("[1, 0]"), "{answer}");
-        assert_eq!(answer["active"], 1);
     }
 }
 
@@ -255,41 +172,26 @@ fn what_cannot_be_partitioned_is_refused_by_flag() {
         ("--units 9 --algorithm hpopta --granule 0", "--granule"),
         ("--units 9 --granule 1", "--granule: goes with --algorithm "),
         ("--units 9 --estimate upper", "--estimate: goes with --algorithm "),
-        (
-            "--units 9 --caps 3",
-            "--caps: goes with --algorithm hpopta, hpopta-search, popta or hipopta, not with gpa",
-        ),
+        ("--units 9 --caps 3", "--caps: goes with --algorithm hpopta, hpopta-search, popta or"),
         ("--units 9 --forbid 3", "--forbid: goes with --algorithm "),
         ("--units 9 --nodes 2", "--nodes: goes with --algorithm "),
         ("--units 9 --algorithm hpopta --devices 2", "--devices: goes with --algorithm "),
-        (
-            "--units 9 --algorithm hpopta --work-limit 2",
-            "--work-limit: goes with --algorithm hpopta-search, not with hpopta",
-        ),
+        ("--units 9 --algorithm hpopta --work-limit 2", "--work-limit: goes with --algorithm "),
         ("--units 9 --algorithm hipopta", "--nodes: missing"),
         ("--units 9 --algorithm hipopta --nodes 0", "--nodes"),
         ("--units 9 --algorithm popta", "cliff-30k.points: differs"),
         ("--units 9 --algorithm popta --devices 2", "--devices: the number"),
         ("--units 9 --algorithm hpopta --caps some", "--caps"),
         ("--units 9 --algorithm hpopta --caps 1,2,3", "--caps: 3 caps for 2 devices"),
-        ("--units 9 --algorithm hpopta --forbid 2:1", "--forbid: device 2: there are 2 devices"),
-        (
-            "--units 9 --algorithm hpopta --memory 2:1:1:1",
-            "--memory: device 2: there are 2 devices",
-        ),
+        ("--units 9 --algorithm hpopta --forbid 2:1", "--forbid: device 2: there are 2"),
+        ("--units 9 --algorithm hpopta --memory 2:1:1:1", "--memory: device 2: there are 2"),
         ("--units 9 --algorithm hpopta --memory 1:1", "--memory"),
         ("--units 9 --memory 1:1:1", "--memory: goes with --algorithm "),
         ("--units 9 --guess even", "--guess: goes with --algorithm "),
-        (
-            "--units 9 --algorithm npa --guess best",
-            "unknown guess \"best\": expected one of even, proportional",
-        ),
+        ("--units 9 --algorithm npa --guess best", "expected one of even, proportional"),
         ("--units 9 --algorithm hpopta --forbid 0", "--forbid"),
         ("--units 500 --algorithm hpopta --caps 64", "--caps: 500 units"),
-        (
-            "--units 500 --algorithm hpopta --memory 8:0:600 --forbid 9",
-            "--forbid, --memory: 500 units",
-        ),
+        ("--units 500 --algorithm hpopta --memory 8:0:600 --forbid 9", "--forbid, --memory: "),
         ("--units 60 --algorithm hipopta --nodes 4000000000", "--nodes: "),
         ("--units 18432 --algorithm hpopta --forbid 0:9216", "--forbid: 18432 units"),
         ("--units 3 --algorithm hpopta", "--units: 3 units are no sum"),
@@ -318,13 +220,8 @@ fn what_is_too_much_is_refused_by_flag() {
     );
     // Half of 2500 is no size, and the search ends before it finds any division.
     let line = "partition --units 2500 --algorithm hpopta-search --work-limit 1 --models";
-    let words: Vec<&str> = line.split(' ').chain([fast.as_str(), &slow]).collect();
-    let message = isochron(&words).failure(1);
-    assert!(
-        message.contains("--work-limit: the search was given up after 1 steps")
-            && message.contains("allow more, or use --algorithm hpopta"),
-        "{message}"
-    );
+    let told = run_line(&format!("{line} {fast} {slow}")).failure(1);
+    check_told(&told, &["--work-limit: ", "after 1 steps", "use --algorithm hpopta"], line);
     let line = "--units 3000 --algorithm hpopta-search --work-limit 1";
     let even = answer(&["partition", "--models"], &[&fast, &slow], line);
     assert_eq!((&even["units"], &even["converged"]), (&json("[1500, 1500]"), &json("false")));
@@ -333,31 +230,18 @@ fn what_is_too_much_is_refused_by_flag() {
 #[test]
 fn broken_points_are_refused_by_file_and_line() {
     let folder = Folder::new();
-    let cases = [
+    let missing = folder.path("missing");
+    for (name, text, message) in [
         ("empty", "", "holds no points"),
-        ("comments", "# device: none\n", "holds no points"),
         ("unsorted", "1 1\n9 1\n8 1\n", "line 3: d = 8 after d = 9"),
         ("nan", "1 1\n2 nan\n", "line 2: point d = 2, t = NaN s"),
-        ("infinite", "1 inf\n", "line 1: point d = 1"),
-        ("zero", "0 1\n", "line 1: point d = 0"),
-        ("negative", "1 -1\n", "line 1: point d = 1"),
-        ("interval", "1 1 3 -1\n", "line 1: confidence interval"),
-        ("words", "one 1\n", "line 1: d = \"one\""),
-        ("short", "1\n", "line 1: 1 fields"),
-        ("version", "# format: isochron-points 9\n1 1\n", "line 1: format"),
         ("surface", "# format: isochron-surface 9\n1 1 1\n", "line 1: format"),
-    ];
-    for (name, text, message) in cases {
+    ] {
         let file = folder.write(name, text);
-        let parts = [file.as_str(), message];
-        refused("partition --units 9 --models", &[&file], &parts);
-        refused("partition --units 9 --algorithm hpopta --models", &[&file], &parts);
-        refused("layout --models", &[&file], &parts);
-        refused("models show", &[&file], &parts);
-    }
-    let missing = folder.path("missing");
-    for line in ["partition --units 9 --models", "layout --models", "models show"] {
-        refused(line, &[&missing], &[&missing]);
+        for line in ["partition --units 9 --models", "layout --models", "models show"] {
+            refused(line, &[&file], &[&file, message]);
+            refused(line, &[&missing], &[&missing]);
+        }
     }
     // One point is a constant speed.
     let single = folder.write("single", "100 2\n");

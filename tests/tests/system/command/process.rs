@@ -7,7 +7,7 @@ use std::process::Command;
 use isochron_tests::launch::{HANGS, Mpi, Outcome, libraries, run};
 
 use super::measure::compile;
-use super::{Folder, isochron, json, points, single_ranks};
+use super::{Folder, check_told, json, points, read_json, run_line, single_ranks};
 
 /// Runs each line of a file by the shell, on every rank, between the start and the end of MPI. What line I does on rank R goes to
 /// `I.R.out`, `I.R.err` and `I.R.status`.
@@ -184,10 +184,7 @@ fn ranks_of_a_launcher_answer_once_below_a_shell_too() {
         for line in ["--version", "layout 4 2 1"] {
             let script = format!("{program} {line}; exit $?");
             let shell = mpi.command(3, Path::new("/bin/sh"), &["-c", &script]);
-            for text in [
-                run(shell, HANGS).success(),
-                mpi.isochron(3, &line.split(' ').collect::<Vec<_>>()).success(),
-            ] {
+            for text in [run(shell, HANGS).success(), mpi.run_line(3, line).success()] {
                 let first = text.lines().next().expect("an answer");
                 assert_eq!(text.matches(first).count(), 1, "{}: {text}", mpi.name);
             }
@@ -205,19 +202,17 @@ const PRINTS_AND_LEAVES: &str = "static int runs; puts(\"noise\"); if (++runs ==
 fn a_kernel_that_prints_does_not_write_into_the_result() {
     let folder = Folder::new();
     let prints = compile(&folder, "prints", "puts(\"noise\"); (void)d;");
-    let line = ["measure", &prints, "--to", "2", "--points", "2", "--max-reps", "3"];
-    let with_json = [&line[..], &["--json"]].concat();
+    let line = format!("measure {prints} --to 2 --points 2 --max-reps 3");
     for mpi in libraries() {
         for ranks in [1, 2] {
-            let text = mpi.isochron(ranks, &with_json).success();
+            let text = mpi.run_line(ranks, &format!("{line} --json")).success();
             assert_eq!(json(&text)["schema"], 1, "{text}");
         }
-        let text = mpi.isochron(2, &line).success();
+        let text = mpi.run_line(2, &line).success();
         assert!(text.contains("units") && !text.contains("noise"), "{text}");
     }
-    let isolated = isochron(&[&with_json[..], &["--isolate"]].concat()).success();
-    assert!(json(&isolated)["ranks"].is_array(), "{isolated}");
-    let alone = isochron(&with_json);
+    assert!(read_json(&format!("{line} --isolate"))["ranks"].is_array());
+    let alone = run_line(&format!("{line} --json"));
     assert!(alone.stderr.contains("noise"), "{alone:#?}");
     json(&alone.success());
 }
@@ -234,18 +229,16 @@ fn a_kernel_that_ends_the_process_is_an_error_with_a_message() {
     let kernels =
         ends.map(|(name, end)| compile(&folder, name, &PRINTS_AND_LEAVES.replace("END", end)));
     for kernel in &kernels {
-        for options in [&[][..], &["--json"]] {
-            let line = ["measure", kernel, "--to", "4", "--points", "2"];
-            let alone = isochron(&[&line[..], options].concat());
-            assert_eq!(alone.stdout, "", "{line:?}");
-            let told = alone.failure(1);
-            assert!(told.contains(&name_end(kernel)) && told.contains("--isolate"), "{told}");
+        for options in ["", "--json"] {
+            let line = format!("measure {kernel} --to 4 --points 2 {options}");
+            let alone = run_line(&line);
+            assert_eq!(alone.stdout, "", "{line}");
+            check_told(&alone.failure(1), &[&name_end(kernel), "--isolate"], &line);
         }
     }
     for mpi in libraries() {
         for kernel in mpi.take_turns(&kernels) {
-            let line = ["measure", kernel, "--to", "4", "--points", "2", "--json"];
-            let end = mpi.isochron(2, &line);
+            let end = mpi.run_line(2, &format!("measure {kernel} --to 4 --points 2 --json"));
             assert_ne!(end.status, Some(0), "{end:#?}");
             assert!(end.stderr.contains(&name_end(kernel)), "{end:#?}");
             // Launchers may write there.
@@ -256,46 +249,4 @@ fn a_kernel_that_ends_the_process_is_an_error_with_a_message() {
 
 fn name_end(kernel: &str) -> String {
     format!("kernel {kernel}: ended the process before the result was there")
-}
-
-#[test]
-fn documents_for_standard_output_reach_it() {
-    let file = points("cliff-60k.points");
-    for name in ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"] {
-        let text = isochron(&["models", "show", &file, "--svg", name]).success();
-        assert!(text.starts_with("<svg ") && text.contains("units/s"), "{name}: {text}");
-    }
-    let report = isochron(&["mxm", "--size", "50", "--report", "/dev/stdout", "--quiet"]);
-    assert!(report.stdout.contains("\"wall_s\""), "{report:#?}");
-}
-
-#[test]
-fn saved_hosts_that_cannot_be_read_are_told_by_their_kind() {
-    let folder = Folder::new();
-    let head = "<?xml version=\"1.0\"?>\n";
-    for (name, text, part) in [
-        (
-            "three.xml",
-            format!("{head}<topology version=\"3.0\">\n</topology>\n"),
-            "was saved by hwloc 3.0, and this build reads files of hwloc 2: save the host by `lstopo --of xml --export-xml-flags v2",
-        ),
-        ("empty.xml", String::new(), "it is empty: save the host by `lstopo host.xml`"),
-        ("other.xml", "hello".to_owned(), "it is no file of hwloc"),
-        (
-            "cut.xml",
-            format!("{head}<topology version=\"2.0\">\n<object"),
-            "ends before its last element",
-        ),
-        ("odd.xml", format!("{head}<topology version=\"2.0\"></topology>\n"), "its content broken"),
-        ("zero.xml", "a\0b".to_owned(), "no file of hwloc"),
-    ] {
-        let file = folder.write(name, &text);
-        let told = isochron(&["topology", "--file", &file]).failure(2);
-        assert!(told.contains(part) && told.contains(&file), "{name}: {told}");
-    }
-    let told = isochron(&["topology", "--synthetic", "socks:2"]).failure(2);
-    assert!(told.contains("such as `pack:2 numa:2"), "{told}");
-    let [mpi, _] = libraries();
-    let told = isochron_with(&mpi, &[("HWLOC_COMPONENTS", "nope,stop")], "topology").failure(1);
-    assert!(told.contains("unset HWLOC_COMPONENTS"), "{told}");
 }

@@ -5,21 +5,15 @@ use std::process::Command;
 
 use isochron_tests::launch::{HANGS, Mpi, libraries, run};
 
-use super::{Folder, isochron, write_platform};
-
-/// Makes the words of a command under `mpirun` for a shell.
-fn write_words(command: &Command) -> String {
-    let words = std::iter::once(command.get_program()).chain(command.get_args());
-    let words: Vec<&str> = words.filter_map(OsStr::to_str).collect();
-    words.join(" ")
-}
+use super::{Folder, check_told, run_line, write_platform};
 
 /// Runs `isochron` on two ranks on a terminal of this width, with `redirection` behind the command. Returns what the
 /// terminal shows.
 fn show_on_terminal(mpi: &Mpi, columns: usize, line: &str, redirection: &str) -> String {
-    let words: Vec<&str> = line.split(' ').collect();
-    let command = mpi.command(2, &mpi.isochron, &words);
-    let shell = format!("stty cols {columns}; {} {redirection}", write_words(&command));
+    let command = mpi.line_command(2, line);
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let words: Vec<&str> = words.filter_map(OsStr::to_str).collect();
+    let shell = format!("stty cols {columns}; {} {redirection}", words.join(" "));
     let mut terminal = Command::new("script");
     terminal.args(["-qec", &shell, "/dev/null"]);
     let variables = command.get_envs();
@@ -79,9 +73,7 @@ fn every_tool_shows_its_progress_on_the_terminal_of_its_launcher() {
         for (case, (line, parts, after)) in mpi.take_turns(list_cases(&folder)).enumerate() {
             for columns in mpi.take_turns([[60, 200], [200, 60]][case % 2]) {
                 let shown = show_on_terminal(&mpi, columns, &line, "");
-                for part in parts {
-                    assert!(shown.contains(part), "{part} in {shown:?}");
-                }
+                check_told(&shown, parts, &line);
                 check_states(&shown, columns);
                 // The launcher forwards the result and the line in any order.
                 assert!(shown.contains(after), "{shown:?}");
@@ -107,11 +99,10 @@ fn nothing_is_shown_where_standard_error_is_no_terminal() {
     let errors = folder.path("errors");
     let [mpi, _] = libraries();
     for (case, (line, ..)) in list_cases(&folder).into_iter().enumerate() {
-        let words: Vec<&str> = line.split(' ').collect();
         // One rank starts faster. A launcher, which has a terminal of its own to offer, is asked once.
         let quiet = match case {
-            0 => mpi.isochron(2, &words),
-            _ => isochron(&words),
+            0 => mpi.run_line(2, &line),
+            _ => run_line(&line),
         };
         assert_eq!(quiet.stderr, "", "{line}");
         quiet.success();

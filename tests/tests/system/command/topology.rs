@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use isochron_tests::launch::libraries;
 use serde_json::Value;
 
-use super::{Folder, isochron, json, refused};
+use super::{Folder, json, refused, run_line};
 
 /// Returns the only node of the printed JSON.
 fn only_node(text: &str) -> Value {
@@ -14,6 +14,11 @@ fn only_node(text: &str) -> Value {
     let nodes = shown["nodes"].as_array().expect("a list");
     assert_eq!(nodes.len(), 1, "{shown}");
     nodes[0].clone()
+}
+
+/// The only node that a line shows.
+fn show(line: &str) -> Value {
+    only_node(&run_line(&format!("{line} --json")).success())
 }
 
 /// A saved host of the device layer's tests.
@@ -28,7 +33,7 @@ fn numbers(list: &Value) -> Vec<u64> {
 
 #[test]
 fn this_host_is_shown() {
-    let host = only_node(&isochron(&["topology", "--json"]).success());
+    let host = show("topology");
     let cores = host["cores"].as_array().expect("a list");
     assert!(!cores.is_empty(), "{host}");
     assert_eq!(host["group"], "auto");
@@ -36,18 +41,17 @@ fn this_host_is_shown() {
     let devices = host["ranks"][0]["devices"].as_array().expect("a list");
     assert!(!devices.is_empty(), "{host}");
     assert_eq!(host["tree"]["part"], "host");
-    let text = isochron(&["topology"]).success();
+    let text = run_line("topology").success();
     assert!(text.starts_with("host ") && text.contains("cpu0"), "{text}");
 }
 
 #[test]
 fn ranks_of_a_job_show_their_hosts_once() {
-    let alone = only_node(&isochron(&["topology", "--json"]).success());
+    let alone = show("topology");
     let n_cores = alone["cores"].as_array().expect("a list").len();
     for mpi in libraries() {
         for n_ranks in [1, 3] {
-            let words = ["topology", "--json", "--group", "node"];
-            let host = only_node(&mpi.isochron(n_ranks, &words).success());
+            let host = only_node(&mpi.run_line(n_ranks, "topology --json --group node").success());
             assert_eq!(host["cores"], alone["cores"], "{}", mpi.name);
             let ranks = host["ranks"].as_array().expect("a list");
             assert_eq!(ranks.len(), n_ranks);
@@ -59,7 +63,7 @@ fn ranks_of_a_job_show_their_hosts_once() {
             let n_driven = host["gpus"].as_array().expect("a list").len();
             assert!(used.len() + n_driven >= n_cores, "{host}");
         }
-        let text = mpi.isochron(3, &["topology"]).success();
+        let text = mpi.run_line(3, "topology").success();
         assert!(text.contains(", ranks 0-2:\nhost "), "{text}");
         assert_eq!(text.matches("\nhost ").count(), 1, "{text}");
         assert!(text.contains("rank 2 cpu0"), "{text}");
@@ -72,8 +76,7 @@ fn ranks_of_a_job_show_their_hosts_once() {
 #[test]
 fn a_saved_host_is_shown_with_its_gpu() {
     let file = saved("gpu-on-second-socket");
-    let words = ["topology", "--file", &file, "--json", "--ranks-per-host", "2"];
-    let host = only_node(&isochron(&words).success());
+    let host = show(&format!("topology --file {file} --ranks-per-host 2"));
     let gpu = &host["gpus"][0];
     assert_eq!(gpu["bus_id"], "0000:81:00.0");
     assert_eq!(gpu["driven"]["rank"], 1);
@@ -92,8 +95,7 @@ fn a_saved_host_is_shown_with_its_gpu() {
 fn groups_are_as_asked() {
     let file = saved("hybrid");
     for (group, devices) in [("auto", 2), ("kind", 2), ("numa", 1), ("package", 1), ("node", 1)] {
-        let words = ["topology", "--file", &file, "--group", group, "--json"];
-        let host = only_node(&isochron(&words).success());
+        let host = show(&format!("topology --file {file} --group {group}"));
         let found = host["ranks"][0]["devices"].as_array().expect("a list");
         assert_eq!((found.len(), &host["group"]), (devices, &Value::from(group)));
     }
@@ -112,12 +114,12 @@ fn a_host_that_cannot_be_read_is_bad_input() {
 
 #[test]
 fn threads_of_ranks_run_on_cores_of_their_own() {
-    let here = only_node(&isochron(&["topology", "--json"]).success());
+    let here = show("topology");
     let n_cores = here["cores"].as_array().expect("a list").len();
     for mpi in libraries() {
         for ranks in [1, 2] {
-            let words = ["mxm", "--size", "200", "--block", "32", "--group", "node", "--json"];
-            let report = json(&mpi.isochron(ranks, &words).success());
+            let line = "mxm --size 200 --block 32 --group node --json";
+            let report = json(&mpi.run_line(ranks, line).success());
             let mut used = BTreeSet::new();
             for node in report["nodes"].as_array().expect("a list") {
                 for device in node["devices"].as_array().expect("a list") {

@@ -3,23 +3,16 @@
 use std::fs::{self, File};
 use std::io::{BufWriter, Write as _};
 use std::path::Path;
-use std::process::Command;
 
-use isochron_tests::launch::{HANGS, libraries, python, run};
 use serde_json::Value;
 
-use super::{Folder, answer, isochron, json};
+use super::{Folder, answer, check_told, json, path_text, read_json, refused, run_limited, total};
 
 const BY_BODIES: &str = "--event Iteration --size Bodies";
 
 /// Returns the path of a trace that comes with the sources.
 fn trace(name: &str) -> String {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../apps/tests/traces")
-        .join(name)
-        .to_str()
-        .expect("a name")
-        .to_owned()
+    path_text(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../apps/tests/traces").join(name))
 }
 
 /// Returns name, size, nanoseconds and repetitions of each point.
@@ -78,9 +71,8 @@ fn a_trace_of_chrome_makes_the_same_models() {
     let line = "--event iteration --size bodies";
     let found = answer(&["trace-model"], &[&file], &format!("{line} --per-unit 1"));
     // An iteration may have its size at its end.
-    let missing =
-        isochron(&["trace-model", &file, "--event", "forces", "--size", "bodies"]).failure(2);
-    assert!(missing.contains(&format!("{file}: line 10: ")), "{missing}");
+    let missing = format!("{file}: line 10: ");
+    refused("trace-model --event forces --size bodies", &[&file], &[&missing]);
     let processes = [point("process0", 3000, 31_200, 2), point("process2", 1000, 12_400, 2)];
     assert_eq!(list_points(&found), processes);
     // An array alone may lack its end.
@@ -109,15 +101,10 @@ fn runs_with_other_divisions_add_points_to_the_files() {
     let files: Vec<&str> = files.map(|model| model["file"].as_str().expect("a file")).collect();
     assert_eq!(files[0], format!("{out}/rank0-1000.points"));
     let text = fs::read_to_string(files[0]).expect("a points file");
-    for header in ["# format: isochron-points 1", "# kernel: 1000", "# traces: "] {
-        assert!(text.contains(header), "{text}");
-    }
-    let words = ["partition", "--units", "6000", "--models"];
-    let divided = answer(&words, &files, "");
-    let units: Vec<u64> = divided["units"]
-        .as_array()
-        .map_or(Vec::new(), |units| units.iter().filter_map(Value::as_u64).collect());
-    assert!(units.len() == 3 && units.iter().sum::<u64>() == 6000, "{divided}");
+    let headers = ["# format: isochron-points 1", "# kernel: 1000", "# traces: "];
+    check_told(&text, &headers, files[0]);
+    let divided = answer(&["partition", "--models"], &files, "--units 6000");
+    assert_eq!(total(&divided["units"]), 6000, "{divided}");
 }
 
 /// Two applications, as Extrae heads them, a pair of communicators, and a collective operation of its predecessors.
@@ -158,63 +145,9 @@ fn flushes_do_not_count_and_bursts_and_unread_counters_are_named() {
     }
 }
 
-#[test]
-fn a_file_in_the_place_of_the_folder_is_told() {
-    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../apps/tests/traces/nbody.prv");
-    let line = "--event Iteration --size Bodies --out Cargo.toml";
-    let words: Vec<&str> = ["trace-model", trace].into_iter().chain(line.split(' ')).collect();
-    let stderr = isochron(&words).failure(2);
-    assert!(stderr.contains("Cargo.toml: is not a folder: choose another --out"), "{stderr}");
-}
-
-/// Expects a message about each text, as a trace, with all parts, which `|` separates.
-fn check_refused(cases: &[(String, &str)]) {
-    let folder = Folder::new();
-    for (text, parts) in cases {
-        let file = folder.write("a.prv", text);
-        let words = ["trace-model", &file, "--event", "7", "--size", "8"];
-        let stderr = isochron(&words).failure(2);
-        for part in parts.split('|').chain([&*format!("{file}: ")]) {
-            assert!(stderr.contains(part), "{part:?} in {stderr:?} of {text:?}");
-        }
-    }
-}
-
-#[test]
-fn what_is_no_trace_is_refused_with_its_line() {
-    let header = "#Paraver (a):90_ns:1(1):1:1(1:1)\n";
-    check_refused(&[
-        (String::new(), "is empty"),
-        ("hello\n".to_owned(), "line 1|neither"),
-        ("#Paraver 2.0\n".to_owned(), "line 1|of a known version"),
-        (header.replace("ns", "ps"), "line 1|unit of time \"ps\""),
-        (header.trim_end().to_owned(), "line 1|truncated"),
-        (header.to_owned(), "no event 7, and no other events"),
-        ("{\"a\": 1}".to_owned(), "line 1|no array `traceEvents`"),
-    ]);
-}
-
 /// Returns a trace of Paraver with a state, an event and this record in line 4.
 fn paraver(record: &str) -> String {
     format!("#Paraver (a):90_ns:1(1):1:1(1:1),0\n1:1:1:1:1:0:5:1\n2:1:1:1:1:5:7:1\n{record}")
-}
-
-#[test]
-fn a_broken_trace_of_paraver_is_refused_with_its_line() {
-    check_refused(&[
-        (paraver("2:1:1:1:1:9:7:"), "line 4|no end: the trace is trunc"),
-        (paraver("2:1:1:1:1:9:7:\n"), "line 4|\"\" is no whole number"),
-        (paraver("2:1:1:1:1:9:7\n"), "line 4|7 fields"),
-        (paraver("5:1:1:1:1:9:7:0\n"), "line 4|5 is no kind of record"),
-        (paraver("2:1:1:0:1:9:7:0\n"), "line 4|task and thread are numbers from 1"),
-        (paraver("2:1:1:1:1:4:7:0\n"), "line 4|4 after 5|backwards"),
-        (paraver("2:1:1:1:1:9:7:0\n"), "line 4|has no size: no event 8"),
-        (paraver("2:1:1:1:1:9:7:0:8:0\n"), "line 4|size 0, which must be above 0"),
-        (paraver("2:1:1:1:1:9:7:0:8:-3\n"), "line 4|size -3"),
-        (paraver("2:1:1:1:1:5:7:0:8:3\n"), "line 4|took no time"),
-        (paraver("2:1:1:1:1:9:8:3\n"), "no iteration of event 7 ended"),
-        (paraver("").replace(":7:1", ":9:1"), "no event 7; its most|are 9"),
-    ]);
 }
 
 /// Returns a trace of Chrome with these events, from line 2.
@@ -237,28 +170,47 @@ fn chrome_ended(end: &str) -> String {
 }
 
 #[test]
-fn a_broken_trace_of_chrome_is_refused_with_its_line() {
+fn what_is_no_trace_and_broken_ones_are_refused_with_their_line() {
+    let header = "#Paraver (a):90_ns:1(1):1:1(1:1)\n";
     let good = chrome_sized("3");
-    let (negative, without) = ("\"dur\": -2", "\"rud\": 2");
-    check_refused(&[
+    let folder = Folder::new();
+    for (text, parts) in [
+        (String::new(), "is empty"),
+        ("hello\n".to_owned(), "line 1|neither"),
+        ("#Paraver 2.0\n".to_owned(), "line 1|of a known version"),
+        (header.replace("ns", "ps"), "line 1|unit of time \"ps\""),
+        (header.trim_end().to_owned(), "line 1|truncated"),
+        (header.to_owned(), "no event 7, and no other events"),
+        ("{\"a\": 1}".to_owned(), "line 1|no array `traceEvents`"),
+        (paraver("2:1:1:1:1:9:7:"), "line 4|no end: the trace is trunc"),
+        (paraver("2:1:1:1:1:9:7:\n"), "line 4|\"\" is no whole number"),
+        (paraver("2:1:1:1:1:9:7\n"), "line 4|7 fields"),
+        (paraver("5:1:1:1:1:9:7:0\n"), "line 4|5 is no kind of record"),
+        (paraver("2:1:1:0:1:9:7:0\n"), "line 4|task and thread are numbers from 1"),
+        (paraver("2:1:1:1:1:4:7:0\n"), "line 4|4 after 5|backwards"),
+        (paraver("2:1:1:1:1:9:7:0\n"), "line 4|has no size: no event 8"),
+        (paraver("2:1:1:1:1:9:7:0:8:-3\n"), "line 4|size -3"),
+        (paraver("2:1:1:1:1:5:7:0:8:3\n"), "line 4|took no time"),
+        (paraver("2:1:1:1:1:9:8:3\n"), "no iteration of event 7 ended"),
+        (paraver("").replace(":7:1", ":9:1"), "no event 7; its most|are 9"),
         (chrome(""), "no event 7, and no other"),
         (chrome_sized("0"), "line 2|size 0, which must be above 0"),
         (chrome_sized("NaN"), "line 2|no NaN"),
-        (chrome_sized("\"NaN\""), "line 2|size NaN"),
         (chrome_sized("null"), "line 2|is null"),
-        (chrome_sized("-1"), "line 2|size -1"),
         (chrome_sized("0.3"), "line 2|0 units of 1"),
-        (good.replace("\"dur\": 2", without), "line 2|`dur` null"),
-        (good.replace("\"dur\": 2", negative), "line 2|ends at -1"),
+        (good.replace("\"dur\": 2", "\"rud\": 2"), "line 2|`dur` null"),
+        (good.replace("\"dur\": 2", "\"dur\": -2"), "line 2|ends at -1"),
         (good.replace("]}", ""), "truncated"),
         (good[..50].to_owned(), "line 2|truncated"),
         (chrome_ended(", \"ts\": 4"), "no iteration of event 7 ended"),
         (chrome_ended(", \"name\": \"x\", \"ts\": 6"), "no iteration of event 7 ended"),
         (chrome_ended(""), "line 3|`ts` null"),
-        (chrome("{\"ph\": \"E\", \"ts\": 4}"), "no event 7"),
         (chrome("[1]"), "no event 7"),
-        (chrome("{\"name\": \"7\"}"), "no event 7"),
-    ]);
+    ] {
+        let file = folder.write("a.prv", &text);
+        let parts: Vec<&str> = parts.split('|').chain([file.as_str()]).collect();
+        refused("trace-model --event 7 --size 8", &[&file], &parts);
+    }
 }
 
 #[test]
@@ -293,24 +245,15 @@ fn events_that_have_nothing_to_do_with_the_question_stop_no_trace() {
 #[test]
 fn numbered_events_are_one() {
     let folder = Folder::new();
-    let path = folder.path("t.json");
-    let steps: Vec<String> = (0..3)
-        .map(|step| {
-            format!(
-                "{{\"name\": \"Step#{step}\", \"ph\": \"X\", \"ts\": {}, \"dur\": 5}}",
-                10 * step
-            )
-        })
-        .collect();
-    fs::write(&path, format!("[{}]", steps.join(","))).expect("a file");
-    let find =
-        |event: &str| isochron(&["trace-model", &path, "--event", event, "--units", "9", "--json"]);
-    let all = json(&find("Step").success());
-    assert_eq!(list_points(&all), [point("process0", 9, 5_000, 3)]);
-    let one = json(&find("Step#1").success());
-    assert_eq!(list_points(&one), [point("process0", 9, 5_000, 1)]);
-    let stderr = find("Stop").failure(2);
-    assert!(stderr.contains("no event Stop; its most frequent events are Step"), "{stderr}");
+    let steps = [0, 10, 20].map(|ts| {
+        format!("{{\"name\": \"Step#{}\", \"ph\": \"X\", \"ts\": {ts}, \"dur\": 5}}", ts / 10)
+    });
+    let path = folder.write("t.json", &format!("[{}]", steps.join(",")));
+    let find = |event: &str| read_json(&format!("trace-model {path} --event {event} --units 9"));
+    assert_eq!(list_points(&find("Step")), [point("process0", 9, 5_000, 3)]);
+    assert_eq!(list_points(&find("Step#1")), [point("process0", 9, 5_000, 1)]);
+    let told = "no event Stop; its most frequent events are Step";
+    refused("trace-model --event Stop --units 9", &[&path], &[told]);
 }
 
 #[test]
@@ -323,21 +266,19 @@ fn options_that_do_not_fit_the_trace_are_refused() {
         (&paraver, "--event Iteration --units 1 --size Bodies", "--size"),
         (&paraver, "--event Iteration --units 0", "from 1 to"),
         (&paraver, "--event Iteration --size Bodies --per-unit 0", "above 0"),
+        (
+            &paraver,
+            "--event Iteration --size Bodies --out Cargo.toml",
+            "Cargo.toml: is not a folder",
+        ),
         (&paraver, "--event Iteration --size Bodies --per-unit 1e7", "0 units of 10000000"),
         (&chrome, "--event iteration --counter bodies", "--counter: only for Paraver"),
     ] {
-        super::refused(
-            "trace-model",
-            &[&[file.as_str()], &line.split(' ').collect::<Vec<_>>()[..]].concat(),
-            &[part],
-        );
+        refused(&format!("trace-model {file} {line}"), &[], &[part]);
     }
-    super::refused(
-        "trace-model --event 1 --units 1 /no/such.prv",
-        &[],
-        &["/no/such.prv: No such file"],
-    );
-    super::refused("trace-model --event 1 --units 1 /", &[], &["/: Is a directory"]);
+    let missing = "/no/such.prv: No such file";
+    refused("trace-model --event 1 --units 1 /no/such.prv", &[], &[missing]);
+    refused("trace-model --event 1 --units 1 /", &[], &["/: Is a directory"]);
 }
 
 /// Writes a trace of `iterations` of four ranks.
@@ -360,29 +301,14 @@ fn write_long_trace(path: &str, iterations: u64) {
     }
 }
 
-/// Returns the most memory that the command took, in KiB.
-fn measure_memory(file: &str) -> u64 {
-    let [mpi, _] = libraries();
-    let script = "import resource, subprocess, sys\n\
-                  subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)\n\
-                  print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)";
-    let mut command = Command::new(python());
-    command.args(["-c", script]).arg(&mpi.isochron);
-    command.args(["trace-model", file, "--event", "7", "--size", "8"]);
-    run(command, HANGS).success().trim().parse().expect("a number")
-}
-
 #[test]
-fn a_long_trace_of_paraver_takes_no_more_memory_than_a_short_one() {
+fn a_long_trace_of_paraver_takes_little_memory() {
     let folder = Folder::new();
-    let [short, long] = ["short.prv", "long.prv"].map(|name| folder.path(name));
-    write_long_trace(&short, 500);
+    let long = folder.path("long.prv");
     write_long_trace(&long, 100_000);
     let bytes = fs::metadata(&long).expect("a file").len();
     assert!(bytes > 50_000_000, "{bytes}");
-    let found = answer(&["trace-model"], &[&long], "--event 7 --size 8");
-    let reps = list_points(&found).iter().map(|point| point.3).sum::<u64>();
-    assert_eq!(reps, 400_000, "{found}");
-    let [short, long] = [&short, &long].map(|file| measure_memory(file));
-    assert!(long < short + (16 << 10), "{long} KiB, and {short} KiB for a short trace");
+    let found = run_limited(64, &format!("trace-model {long} --event 7 --size 8 --json"));
+    let reps = list_points(&json(&found.success())).iter().map(|point| point.3).sum::<u64>();
+    assert_eq!(reps, 400_000);
 }

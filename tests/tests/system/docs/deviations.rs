@@ -137,11 +137,3 @@ fn end_of_target(text: &str) -> Option<&str> {
     }
     None
 }
-
-#[test]
-fn links_of_rustdoc_become_their_text() {
-    assert_eq!(
-        without_links("a [`plan`](super::plan()), the [model](Cpm) and [`Cpm`], at [0, 1]"),
-        "a `plan`, the model and `Cpm`, at [0, 1]"
-    );
-}

@@ -55,28 +55,6 @@ fn the_reference_has_every_command_and_option() {
 }
 
 #[test]
-fn every_heading_of_the_reference_has_the_help_of_its_command() {
-    let text = read_file("docs/command.md");
-    let mut sections: Vec<(&str, Vec<&str>)> = Vec::new();
-    for line in text.lines() {
-        let block = line.strip_prefix("<!-- help ");
-        let block = block.and_then(|block| block.strip_suffix(" -->"));
-        if let Some(heading) = line.strip_prefix('#') {
-            sections.push((heading.trim_start_matches('#').trim(), Vec::new()));
-        } else if let (Some(block), Some((_, blocks))) = (block, sections.last_mut()) {
-            blocks.push(block);
-        }
-    }
-    for (heading, blocks) in sections {
-        if heading.starts_with("isochron") {
-            assert_eq!(blocks, [heading], "{heading}")
-        } else {
-            assert!(blocks.is_empty(), "{heading}: {blocks:?}")
-        }
-    }
-}
-
-#[test]
 fn the_reference_lists_the_variables_of_the_help() {
     let text = read_file("docs/command.md");
     let help = read_help("");

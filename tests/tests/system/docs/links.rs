@@ -49,10 +49,3 @@ fn make_anchor(heading: &str) -> String {
         .to_lowercase()
         .replace(' ', "-")
 }
-
-#[test]
-fn anchors_are_made_as_github_makes_them() {
-    assert_eq!(make_anchor("GPUs and MIG"), "gpus-and-mig");
-    assert_eq!(make_anchor("`isochron mxm`"), "isochron-mxm");
-    assert_eq!(make_anchor("Cores, ranks and memory"), "cores-ranks-and-memory");
-}

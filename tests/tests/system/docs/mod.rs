@@ -12,5 +12,5 @@ mod results;
 mod schema;
 mod shell;
 
-pub use pages::{find_root, read_file};
+pub use pages::find_root;
 pub use shell::write_program;

@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use isochron_tests::launch::{HANGS, Running, cluster_configs, libraries, run};
 use serde_json::Value;
+use tempfile::TempDir;
 
 use super::pages::{find_root, read_file};
 use super::schema::Schema;
+use crate::command::json;
 
 /// Checks documents against a schema, and that it is strict.
 fn check_documents(name: &str, documents: &[Value]) {
@@ -30,7 +32,7 @@ fn check_open_documents(name: &str, documents: &[Value], open: Option<&str>) {
 
 /// Runs the command in the repository and reads the JSON that it prints.
 fn run_json(line: &str) -> Value {
-    parse_json(&run(isochron(line), HANGS).success())
+    json(&run(isochron(line), HANGS).success())
 }
 
 /// Returns the command in the repository that prints JSON.
@@ -45,25 +47,15 @@ fn isochron(line: &str) -> Command {
 fn run_forced(options: &str) -> Value {
     let mut command = isochron(&format!("{FORCED} {options}"));
     command.env("ISOCHRON_TEST_FORCED_CHANGES", "2");
-    parse_json(&run(command, HANGS).success())
-}
-
-fn run_each(lines: &[&str]) -> Vec<Value> {
-    lines.iter().map(|line| run_json(line)).collect()
+    json(&run(command, HANGS).success())
 }
 
 /// Runs the command on several ranks and reads the JSON that it prints.
 fn run_on_ranks(ranks: usize, line: &str) -> Value {
     let [mpi, _] = libraries();
     let platform = cluster_configs().join("emulated-4.toml");
-    let platform = platform.to_str().expect("a path");
-    let words: Vec<&str> =
-        line.split_whitespace().chain(["--platform", platform, "--json"]).collect();
-    parse_json(&mpi.isochron(ranks, &words).success())
-}
-
-fn parse_json(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+    let line = format!("{line} --platform {} --json", platform.display());
+    json(&mpi.run_line(ranks, &line).success())
 }
 
 #[test]
@@ -124,25 +116,64 @@ fn plans_are_as_their_schema_says() {
     );
 }
 
-#[test]
-fn topologies_are_as_their_schema_says() {
-    let mut lines = vec!["topology".to_owned()];
-    for name in ["gpu-on-second-socket", "hybrid"] {
-        lines.push(format!("topology --file devices/tests/topologies/{name}.xml"));
-    }
-    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-    check_documents("topology", &run_each(&lines));
+const MODELS: &str = "--models cluster-configs/models/cliff-60k.points \
+                      cluster-configs/models/cliff-30k.points";
+
+/// Makes a surface file, and returns its name.
+fn write_surface(folder: &TempDir) -> String {
+    let path = folder.path().join("node.surface");
+    let text = "# format: isochron-surface 1\n8 2 0.5\n8 6 1.5\n16 2 4.0\n16 6 12.0\n";
+    fs::write(&path, text).expect("a writable folder");
+    path.display().to_string()
 }
 
 #[test]
-fn kernel_speeds_are_as_their_schema_says() {
-    check_documents(
-        "measure",
-        &run_each(&[
-            "measure jacobi --to 4 --points 2 --width 64 --max-reps 3",
-            "measure mxm --surface --block 8 --to 2 --points 2 --max-reps 3",
-        ]),
-    );
+fn documents_of_one_process_are_as_their_schemas_say() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let falling = folder.path().join("falling.points");
+    fs::write(&falling, "1 2\n10 20\n20 3\n").expect("points");
+    let (falling, surface) = (falling.display(), write_surface(&folder));
+    for (name, lines) in [
+        (
+            "topology",
+            "topology
+             topology --file devices/tests/topologies/gpu-on-second-socket.xml
+             topology --file devices/tests/topologies/hybrid.xml"
+                .to_owned(),
+        ),
+        (
+            "measure",
+            "measure jacobi --to 4 --points 2 --width 64 --max-reps 3
+             measure mxm --surface --block 8 --to 2 --points 2 --max-reps 3"
+                .to_owned(),
+        ),
+        ("balance", "balance jacobi --units 4 --width 64 --max-reps 3".to_owned()),
+        (
+            "partition",
+            format!(
+                "partition {MODELS} --units 3000 --algorithm even
+                 partition {MODELS} --units 3000 --algorithm gpa
+                 partition {MODELS} --units 3000 --algorithm npa
+                 partition {MODELS} --units 3000 --algorithm continuous
+                 partition {MODELS} --units 3000 --algorithm hpopta --estimate upper
+                 partition {MODELS} --units 3000 --algorithm hpopta-search
+                 partition {MODELS} --units 3000 --algorithm hipopta --nodes 2
+                 partition --units 25 --models {falling} --algorithm gpa --fit akima"
+            ),
+        ),
+        (
+            "layout",
+            format!(
+                "layout 3 2 1
+                 layout {MODELS}
+                 layout {MODELS} --method cartesian --dividing npa
+                 layout --method fpm-kl --rows 16 --cols 16 --models {surface}"
+            ),
+        ),
+    ] {
+        let documents: Vec<Value> = lines.lines().map(run_json).collect();
+        check_documents(name, &documents);
+    }
 }
 
 #[test]
@@ -150,22 +181,12 @@ fn checks_of_health_are_as_their_schema_says() {
     let [mpi, _] = libraries();
     // A device of each model has nothing to be compared with.
     let line = "health --seconds 1 --store none --json";
-    let words: Vec<&str> = line.split(' ').collect();
-    let unknown = parse_json(&run_to_status(mpi.command(1, &mpi.isochron, &words), 3));
-    let platform = cluster_configs().join("emulated-4.toml");
-    let platform = ["--platform", platform.to_str().expect("a path")];
-    let words = [&words[..], &platform].concat();
+    let unknown = mpi.run_line(1, line);
+    assert_eq!(unknown.status, Some(3), "{unknown:?}");
     // Paces of 2 to 8: unlike devices, slow or not.
-    let outcome = run(mpi.command(4, &mpi.isochron, &words), HANGS);
-    let paced = parse_json(&outcome.stdout);
-    check_documents("health", &[unknown, paced]);
-}
-
-/// Runs a command that ends with this status, and returns what it prints.
-fn run_to_status(command: Command, status: i32) -> String {
-    let outcome = run(command, HANGS);
-    assert_eq!(outcome.status, Some(status), "{outcome:?}");
-    outcome.stdout
+    let platform = cluster_configs().join("emulated-4.toml");
+    let paced = mpi.run_line(4, &format!("{line} --platform {}", platform.display()));
+    check_documents("health", &[json(&unknown.stdout), json(&paced.stdout)]);
 }
 
 #[test]
@@ -183,37 +204,6 @@ fn traced_models_are_as_their_schema_says() {
 }
 
 #[test]
-fn balances_are_as_their_schema_says() {
-    check_documents("balance", &run_each(&["balance jacobi --units 4 --width 64 --max-reps 3"]));
-}
-
-const MODELS: &str = "--models cluster-configs/models/cliff-60k.points \
-                      cluster-configs/models/cliff-30k.points";
-
-#[test]
-fn partitions_are_as_their_schema_says() {
-    let options = [
-        "even",
-        "gpa",
-        "npa",
-        "continuous",
-        "hpopta --estimate upper",
-        "hpopta-search",
-        "hipopta --nodes 2",
-    ];
-    let lines =
-        options.map(|options| format!("partition {MODELS} --units 3000 --algorithm {options}"));
-    let mut documents: Vec<Value> = lines.iter().map(|line| run_json(line)).collect();
-    let falling = tempfile::NamedTempFile::new().expect("a file");
-    fs::write(&falling, "1 2\n10 20\n20 3\n").expect("points");
-    let falling = falling.path().display();
-    documents.push(run_json(&format!(
-        "partition --units 25 --models {falling} --algorithm gpa --fit akima"
-    )));
-    check_documents("partition", &documents);
-}
-
-#[test]
 fn result_checks_are_as_their_schema_says() {
     let folder = tempfile::tempdir().expect("a folder");
     let [out, report] =
@@ -221,19 +211,6 @@ fn result_checks_are_as_their_schema_says() {
     run_json(&format!("mxm --size 30 --strategy homogeneous --out {out} --report {report}"));
     let document = run_json(&format!("check {out} --report {report}"));
     check_documents("check", slice::from_ref(&document));
-}
-
-#[test]
-fn layouts_are_as_their_schema_says() {
-    let mut documents = [
-        "layout 3 2 1".to_owned(),
-        format!("layout {MODELS}"),
-        format!("layout {MODELS} --method cartesian --dividing npa"),
-    ]
-    .map(|line| run_json(&line))
-    .to_vec();
-    documents.push(by_surface("layout --method fpm-kl --rows 16 --cols 16 --models"));
-    check_documents("layout", &documents);
 }
 
 /// Shows the models of files.
@@ -244,7 +221,7 @@ fn show_files() -> [Value; 3] {
     [
         run_json("models show cluster-configs/models/cliff-paging.points --at 1000"),
         run_json(&format!("models show {}", points.display())),
-        by_surface("models show"),
+        run_json(&format!("models show {}", write_surface(&folder))),
     ]
 }
 
@@ -253,15 +230,14 @@ fn stored_models_are_as_their_schemas_say() {
     let [mpi, _] = libraries();
     let folder = tempfile::tempdir().expect("a folder");
     let platform = cluster_configs().join("emulated-4.toml");
-    let platform = platform.to_str().expect("a path");
-    let words = ["mxm", "--size", "256", "--block", "32", "--platform", platform];
-    let mut command = mpi.command(2, &mpi.isochron, &words);
-    command.env("ISOCHRON_STORE", folder.path());
-    run(command, HANGS).success();
-    let words = ["balance", "jacobi", "--units", "4", "--width", "64"];
-    let mut command = mpi.command(1, &mpi.isochron, &words);
-    command.env("ISOCHRON_STORE", folder.path());
-    run(command, HANGS).success();
+    for (ranks, line) in [
+        (2, &*format!("mxm --size 256 --block 32 --platform {}", platform.display())),
+        (1, "balance jacobi --units 4 --width 64"),
+    ] {
+        let mut command = mpi.line_command(ranks, line);
+        command.env("ISOCHRON_STORE", folder.path());
+        run(command, HANGS).success();
+    }
     let list = list_stored(folder.path(), "list");
     let models = list["models"].as_array().expect("the models");
     let names: Vec<&str> =
@@ -278,7 +254,7 @@ fn stored_models_are_as_their_schemas_say() {
     let segments = fs::read_dir(folder.path().join("v4")).expect("the segments");
     let lines: Vec<Value> = segments
         .map(|entry| read_file(entry.expect("an entry").path()))
-        .flat_map(|text| text.lines().map(parse_json).collect::<Vec<Value>>())
+        .flat_map(|text| text.lines().map(json).collect::<Vec<Value>>())
         .collect();
     check_documents("segment", &lines);
     let file = folder.path().join("all.models").display().to_string();
@@ -298,16 +274,7 @@ fn list_stored(store: &Path, line: &str) -> Value {
     let mut command = Command::new(&mpi.isochron);
     command.arg("models").args(line.split(' ')).arg("--json");
     command.env("ISOCHRON_STORE", store);
-    parse_json(&run(command, HANGS).success())
-}
-
-/// Runs the command on a surface file.
-fn by_surface(line: &str) -> Value {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("node.surface");
-    let text = "# format: isochron-surface 1\n8 2 0.5\n8 6 1.5\n16 2 4.0\n16 6 12.0\n";
-    fs::write(&path, text).expect("a writable folder");
-    run_json(&format!("{line} {}", path.display()))
+    json(&run(command, HANGS).success())
 }
 
 /// A campaign whose contenders end in every way.
@@ -350,7 +317,7 @@ fn campaigns_are_as_their_schemas_say() {
     let ran = run(&dir);
     check_documents("campaign-plan", &[before, plan(&dir)]);
     let lines = read_file(results.join("points.jsonl"));
-    let lines: Vec<Value> = lines.lines().map(parse_json).collect();
+    let lines: Vec<Value> = lines.lines().map(json).collect();
     check_documents("repetition", &lines);
     let shown = run_json(&format!("campaign status {dir}"));
     assert_eq!(ran, shown);

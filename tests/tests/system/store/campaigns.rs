@@ -8,10 +8,8 @@ fn a_run_begins_with_the_models_that_were_measured_before() {
         let folder = make_folder();
         let line = "measure mxm --block 8 --panel 8 --to 64 --points 3 --max-reps 3 --platform";
         let platform = folder.path("slow.toml");
-        let words: Vec<&str> = line.split(' ').chain([platform.as_str()]).collect();
         for (options, segments_written) in [("none", 0), ("read", 0), ("read-write", 1)] {
-            let words = [&words[..], &["--store", options]].concat();
-            let mut command = mpi.command(2, &mpi.isochron, &words);
+            let mut command = mpi.line_command(2, &format!("{line} {platform} --store {options}"));
             use_store(&mut command, &folder.path("store"));
             run(command, HANGS).success();
             assert_eq!(segments(&folder).len(), segments_written, "{options}");
@@ -36,11 +34,10 @@ fn a_campaign_that_is_killed_keeps_the_repetitions_of_every_size() {
     let line =
         "measure mxm --block 8 --panel 8 --from 2 --to 6 --points 3 --min-reps 2 --max-reps 3";
     let (platform, out) = (folder.path("slow.toml"), folder.path("out"));
-    let files = ["--platform", &platform, "--out", &out];
-    let words: Vec<&str> = line.split(' ').chain(files).collect();
+    let line = format!("{line} --platform {platform} --out {out}");
     // The head rank is killed when the store has the last size, which the points files do not have yet.
     for (killed_at, sizes) in [(Some("named:3"), 3), (None, 4)] {
-        let mut command = mpi.command(2, &mpi.isochron, &words);
+        let mut command = mpi.line_command(2, &line);
         use_store(&mut command, &folder.path("store"));
         if let Some(stage) = killed_at {
             command.env("ISOCHRON_TEST_KILLED_AT", stage);

@@ -1,57 +1,12 @@
 //! The store of jobs that are killed or write at once, of broken segments, and on file systems that take nothing more.
 
 use super::*;
-
-/// The stages of a write, in order. The segment has its name at the last one.
-const STAGES: [&str; 6] = ["create", "half", "written", "synced", "linked", "named"];
-
-/// Multiplies on one rank with two devices, and kills the job at a stage of its write if one is named.
-fn multiply_alone(folder: &Folder, killed_at: Option<&str>) -> Outcome {
-    let [mpi, _] = libraries();
-    let mut command = Command::new(&mpi.isochron);
-    command.args(["mxm", "--platform", &folder.path("one.toml")]);
-    command.args(BRIEF.split(' '));
-    use_store(&mut command, &folder.path("store"));
-    if let Some(stage) = killed_at {
-        command.env("ISOCHRON_TEST_KILLED_AT", stage);
-    }
-    run(command, HANGS)
-}
-
-#[test]
-fn a_job_that_is_killed_at_any_stage_of_its_write_loses_nothing() {
-    let folder = make_folder();
-    let devices = ["fast", "slow"].map(|name| {
-        format!("[[node.device]]\nname = \"{name}\"\ncores = 1\npoints = \"{name}.points\"\n")
-    });
-    let platform = format!("schema = 1\n[[node]]\n{}", devices.concat());
-    folder.write("one.toml", &platform);
-    multiply_alone(&folder, None).success();
-    for stage in STAGES {
-        let killed = multiply_alone(&folder, Some(stage));
-        assert_eq!(killed.status, None, "{stage} {killed:?}");
-        // The segment of the job that was killed when it had its name is whole.
-        let segments = 1 + usize::from(stage == "named");
-        let told = models(&folder, "store", "verify").success();
-        let words = format!("{segments} segment");
-        assert!(told.contains(&words) && told.contains("0 broken"), "{stage} {told}");
-    }
-    let report = read_report(multiply_alone(&folder, None));
-    assert_eq!(list_known(&report), [KnownFrom::Store; 2]);
-    assert_eq!(count_notices(&report, "models"), 0);
-    assert_eq!(segments(&folder).len(), 3);
-}
+use crate::command::unshare;
 
 /// Copies the store to a file system of its own at `$D`, changes that by `change`, and multiplies with it. Returns the report
 /// and the names in the store's folder; `None` if the system allows no mount namespaces.
 fn multiply_on_file_system(folder: &Folder, change: &str) -> Option<(Report, Vec<String>)> {
-    let namespace = ["--map-root-user", "--mount"];
-    let mut trial = Command::new("unshare");
-    let trial = trial.args(namespace).arg("true").status();
-    if !trial.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: no mount namespaces here");
-        return None;
-    }
+    let mut start = unshare(&["--map-root-user", "--mount"])?;
     let [mpi, _] = libraries();
     let script = format!(
         "D=$1 S=$2; shift 2; mount -t tmpfs -o size=1m none $D && cp -r $S/. $D && {change} || exit 9\n\
@@ -60,15 +15,11 @@ fn multiply_on_file_system(folder: &Folder, change: &str) -> Option<(Report, Vec
     let (mounted, store) = (folder.path("mounted"), folder.path("store"));
     let _ = fs::create_dir(&mounted);
     let job = command(&mpi, folder, BRIEF);
-    let mut command = Command::new("unshare");
-    command.args(namespace).args(["sh", "-c", &script, "sh"]);
-    command.args([&mounted, &store]);
-    command.arg(job.get_program()).args(job.get_args());
-    for (name, value) in job.get_envs() {
-        command.env(name, value.unwrap_or_default());
-    }
-    use_store(&mut command, &mounted);
-    let outcome = run(command, HANGS);
+    start.args(["sh", "-c", &script, "sh", &mounted, &store]);
+    start.arg(job.get_program()).args(job.get_args());
+    start.envs(job.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    use_store(&mut start, &mounted);
+    let outcome = run(start, HANGS);
     let names = outcome.stderr.lines().filter_map(|line| line.strip_prefix("there is "));
     let names = names.map(str::to_owned).collect();
     Some((read_report(outcome), names))

@@ -36,14 +36,9 @@ fn models_that_were_measured_are_given_as_they_are() {
     for mpi in libraries() {
         let folder = make_folder();
         let models = folder.path("models");
-        let words: Vec<&str> =
-            "measure mxm --block 8 --panel 16 --to 64 --points 2 --max-reps 2 --out"
-                .split(' ')
-                .chain([models.as_str()])
-                .collect();
+        let line = "measure mxm --block 8 --panel 16 --to 64 --points 2 --max-reps 2";
         let platform = folder.path("slow.toml");
-        let words = [&words[..], &["--platform", &platform]].concat();
-        mpi.isochron(2, &words).success();
+        mpi.run_line(2, &format!("{line} --out {models} --platform {platform}")).success();
         let report = multiply(&mpi, &folder, &format!("--store none --models {models}"));
         assert_eq!(list_known(&report), [KnownFrom::Models; 3]);
         check_division(&report);

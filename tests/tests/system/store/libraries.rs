@@ -85,31 +85,3 @@ fn a_library_that_is_gone_is_told_and_another_one_chosen() {
     assert_eq!(list_choices(&later), [Some(KnownFrom::Store); 2]);
     assert!(!list_notices(&later).iter().any(|notice| *notice == word));
 }
-
-#[test]
-fn without_a_store_equal_ranks_take_the_library_that_the_first_measured() {
-    for mpi in libraries() {
-        let words = ["mxm", "--size", "64", "--store", "none", "--json"];
-        let mut command = mpi.command(2, &mpi.isochron, &words);
-        command.env("ISOCHRON_BLAS", "auto").env("ISOCHRON_LOG", "isochron=debug");
-        let outcome = run(command, HANGS);
-        let trials = [0, 1].map(|rank| {
-            let start = format!("rank {rank} ");
-            let lines = outcome.stderr.lines();
-            let tried = lines.filter(|line| line.starts_with(&start) && line.contains("tried"));
-            tried.count()
-        });
-        assert!(trials[0] > 0, "{outcome:?}");
-        let report = read_report(outcome);
-        let cores = report.nodes.iter().map(|node| {
-            let devices = node.devices.iter();
-            devices.map(|device| device.cores.len()).sum::<usize>()
-        });
-        let cores: Vec<usize> = cores.collect();
-        // With an odd number of cores the ranks are not equal.
-        let are_equal = cores[0] == cores[1];
-        assert_eq!(trials[1] == 0, are_equal, "{trials:?} {cores:?}");
-        let [first, second] = [0, 1].map(|rank| &report.nodes[rank].devices[0].blas);
-        assert!(!are_equal || first == second, "{first} {second}");
-    }
-}

@@ -36,9 +36,8 @@ fn make_folder() -> Folder {
 }
 
 fn command(mpi: &Mpi, folder: &Folder, options: &str) -> Command {
-    let mut words = vec!["mxm".to_owned(), "--platform".to_owned(), folder.path("slow.toml")];
-    words.extend(options.split_whitespace().map(str::to_owned));
-    let mut command = mpi.command(2, &mpi.isochron, &words);
+    let line = format!("mxm --platform {} {options}", folder.path("slow.toml"));
+    let mut command = mpi.line_command(2, &line);
     use_store(&mut command, &folder.path("store"));
     command
 }

@@ -8,50 +8,28 @@ fn a_second_run_starts_where_the_first_one_ended() {
         let folder = make_folder();
         let first = multiply(&mpi, &folder, "");
         assert_eq!(list_known(&first), [KnownFrom::Fresh; 3]);
+        assert_eq!(first.links_known, Some(KnownFrom::Fresh));
         assert!(count_looks(&first) > 0);
         assert_eq!(segments(&folder).len(), 1, "one segment a job");
-        let second = multiply(&mpi, &folder, "");
+        for run in read_runs(&folder) {
+            if matches!(run.key.identity, Identity::Device(_)) {
+                let largest = run.samples.iter().map(|sample| sample.units).max();
+                let small = run.samples.iter().filter(|sample| Some(2 * sample.units) < largest);
+                assert!(small.count() > 0, "what was looked at is kept: {:?}", run.samples);
+            }
+        }
+        let [second, third] = [(); 2].map(|()| multiply(&mpi, &folder, ""));
         assert_eq!(list_known(&second), [KnownFrom::Store; 3]);
+        assert!(second.links.is_some() && second.links_known != Some(KnownFrom::Fresh));
         assert_eq!(count_looks(&second), 0, "nothing is looked at");
         check_division(&second);
         assert!(list_notices(&second).iter().all(|notice| !notice.contains("model")));
-    }
-}
-
-#[test]
-fn warm_runs_divide_alike() {
-    for mpi in libraries() {
-        let folder = make_folder();
-        multiply(&mpi, &folder, "");
-        let [one, other] = [(); 2].map(|()| list_units(&multiply(&mpi, &folder, "")));
+        // Warm runs divide alike.
+        let [one, other] = [&second, &third].map(list_units);
         let all: f64 = one.iter().sum();
         let mut devices = one.iter().zip(&other);
         assert!(devices.all(|(one, other)| (one - other).abs() <= 0.02 * all), "{one:?} {other:?}");
-    }
-}
-
-#[test]
-fn a_run_that_ends_before_its_first_decision_is_kept() {
-    let [mpi, _] = libraries();
-    let folder = make_folder();
-    let first = multiply_by(&mpi, &folder, BRIEF);
-    let learnt = first.learning.as_ref().expect("a run that learns");
-    assert_eq!(learnt.decisions, 0);
-    let second = multiply_by(&mpi, &folder, BRIEF);
-    assert_eq!(list_known(&second), [KnownFrom::Store; 3]);
-}
-
-#[test]
-fn links_are_measured_once_unless_their_conditions_change() {
-    for mpi in libraries() {
-        let folder = make_folder();
-        let measured = multiply(&mpi, &folder, "");
-        assert_eq!(measured.links_known, Some(KnownFrom::Fresh));
-        let recalled = multiply(&mpi, &folder, "");
-        assert_ne!(recalled.links_known, Some(KnownFrom::Fresh));
-        assert!(recalled.links.is_some());
-        let without = multiply(&mpi, &folder, "--store none");
-        assert_eq!(without.links_known, Some(KnownFrom::Fresh));
+        // Links are measured again if their conditions change.
         change_runs(&folder, |run| {
             if matches!(run.key.identity, Identity::Links(_)) {
                 run.key.conditions.host = "others".to_owned();
@@ -64,18 +42,14 @@ fn links_are_measured_once_unless_their_conditions_change() {
 }
 
 #[test]
-fn what_was_looked_at_is_kept() {
+fn a_run_that_ends_before_its_first_decision_is_kept() {
     let [mpi, _] = libraries();
     let folder = make_folder();
-    let report = multiply(&mpi, &folder, "");
-    assert!(count_looks(&report) > 0);
-    for run in read_runs(&folder) {
-        if matches!(run.key.identity, Identity::Device(_)) {
-            let largest = run.samples.iter().map(|sample| sample.units).max();
-            let small = run.samples.iter().filter(|sample| Some(2 * sample.units) < largest);
-            assert!(small.count() > 0, "{:?}", run.samples);
-        }
-    }
+    let first = multiply_by(&mpi, &folder, BRIEF);
+    let learnt = first.learning.as_ref().expect("a run that learns");
+    assert_eq!(learnt.decisions, 0);
+    let second = multiply_by(&mpi, &folder, BRIEF);
+    assert_eq!(list_known(&second), [KnownFrom::Store; 3]);
 }
 
 #[test]

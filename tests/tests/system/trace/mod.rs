@@ -10,6 +10,7 @@ use isochron_tests::launch::{
 };
 use serde_json::Value;
 
+use crate::cluster;
 use crate::command::{Folder, json};
 use crate::learnt::{SLOW, make_folder};
 
@@ -135,14 +136,7 @@ fn text(value: &Value) -> &str {
 /// Runs `isochron` with the words of a line and a trace, which it returns.
 fn trace_run(mpi: &Mpi, folder: &Folder, ranks: usize, line: &str) -> ReadTrace {
     let path = folder.path("t.pftrace");
-    let words = line.split_whitespace();
-    let mut words: Vec<String> = words
-        .map(|word| match word.strip_prefix('@') {
-            Some(name) => folder.path(name),
-            None => word.to_owned(),
-        })
-        .collect();
-    words.extend(["--trace".to_owned(), path.clone()]);
+    let words = folder.words(&format!("{line} --trace {path}"));
     let mut command = mpi.command(ranks, &mpi.isochron, &words);
     command.env("ISOCHRON_TEST_FORCED_CHANGES", "2");
     run(command, HANGS).success();
@@ -226,21 +220,15 @@ fn a_timeline_shows_looks_and_changes_of_the_division() {
 #[cfg(target_os = "linux")]
 #[test]
 fn clocks_of_several_hosts_are_compared() {
-    let spec = crate::cluster::spec("trace", 2, "1gbit", "100us");
-    let program = isochron_tests::launch::cluster_program();
-    let Some(cluster) = isochron_cluster::EmulatedCluster::bring_up_for_test(&program, &spec)
-    else {
+    let Some(cluster) = cluster::bring_up("trace", 2, cluster::LINKS, &[]) else {
         return;
     };
     let folder = Folder::new();
     let path = folder.path("t.pftrace");
-    let [mpi, _] = libraries();
-    let launcher = crate::cluster::launcher(&mpi, isochron_cluster::MpiFamily::OpenMpi);
-    let mut command = cluster.mpirun_command(&launcher, &[1, 2]).expect("ranks for each host");
-    let line = "mxm --size 256 --block 32 --panel 32 --split c --strategy homogeneous --store none";
-    command.arg(&mpi.isochron).args(line.split(' '));
-    command.args(["--trace", &path]);
-    run(command, HANGS).success();
+    let line = format!(
+        "mxm --size 256 --block 32 --panel 32 --split c --strategy homogeneous --store none --trace {path}"
+    );
+    run(cluster::line_command(&cluster, &[1, 2], &line), HANGS).success();
     let trace = ReadTrace::read(&path);
     let errors_ns = [0, 1, 2].map(|rank| {
         let (_, process) = trace.find_process(rank);
@@ -274,17 +262,13 @@ fn clocks_of_several_hosts_are_compared() {
 #[test]
 fn traces_that_cannot_be_written_are_refused_before_the_work() {
     let folder = Folder::new();
-    let inside = folder.path("");
-    let missing = folder.path("missing/t.pftrace");
     let [mpi, _] = libraries();
-    for (words, reason) in [
-        (["mxm", "--size", "64", "--trace", &inside], "is a folder"),
-        (["mxm", "--size", "64", "--trace", &missing], "there is no folder"),
+    for (line, reason) in [
+        ("mxm --size 64 --trace @", "is a folder"),
+        ("mxm --size 64 --trace @missing/t.pftrace", "there is no folder"),
+        ("mxm --size 64 --plan --trace @t.pftrace", "'--plan' cannot be used with '--trace"),
     ] {
-        let stderr = run(mpi.command(2, &mpi.isochron, &words), SOON).failure(2);
+        let stderr = run(mpi.command(2, &mpi.isochron, &folder.words(line)), SOON).failure(2);
         assert_eq!(stderr.matches(reason).count(), 1, "{stderr}");
     }
-    let words = ["mxm", "--size", "64", "--plan", "--trace", "t.pftrace"];
-    let stderr = run(mpi.command(1, &mpi.isochron, &words), SOON).failure(2);
-    assert!(stderr.contains("'--plan' cannot be used with '--trace"), "{stderr}");
 }
