@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use isochron_hierarchy::model::{Point, SurfacePoint};
-use isochron_hierarchy::printable::show_name;
+use isochron_hierarchy::printable::{escape, show_name};
 use isochron_plot::{Curve, Mark, Plot, color};
 use serde::Serialize;
 
@@ -121,7 +121,8 @@ impl MeasuredPoint {
 impl MeasureDocument {
     /// Formats the text for people. Prose has at most `width` characters a line.
     pub fn format(&self, width: usize) -> String {
-        let mut text = wrap(&format!("kernel {}: {}", self.kernel, self.measured_with), width);
+        let heading = format!("kernel {}: {}", escape(&self.kernel), self.measured_with);
+        let mut text = wrap(&heading, width);
         for model in &self.ranks {
             let (file, table) = (model.file.as_deref(), model.make_table());
             text += &format_model(&model.describe(), file, &table, width);

@@ -15,7 +15,7 @@ mod memory;
 mod operand;
 pub mod redistribute;
 mod region;
-mod scalars;
+pub(crate) mod scalars;
 pub(crate) mod spread;
 mod stored;
 
@@ -33,7 +33,6 @@ pub use lines::{MemoryLines, OperandLines};
 pub use operand::Operand;
 pub use region::Region;
 pub(crate) use region::intersect;
-pub use scalars::Scalars;
 pub use spread::error::SpreadError;
 pub use spread::{BlockCyclic, HeldElement, ProcessGrid, Spread, volume};
 pub(crate) use spread::{Numbering, cut_rect, digest};

@@ -39,7 +39,7 @@ mod seen_step;
 mod step_log;
 mod summa;
 
-pub use crate::matrix::Scalars;
+pub use crate::matrix::scalars::Scalars;
 pub use config::{ProductConfig, ProductOf, RunConfig};
 pub use director::Directive;
 pub use element::Element;

@@ -6,7 +6,8 @@ use num_complex::Complex64;
 use super::{SEED, Verdict, enter_factors};
 use crate::comm::{CollectiveCall, Comm, agree};
 use crate::error::Error;
-use crate::matrix::{HeldMatrix, Operand, Scalars, hash};
+use crate::matrix::scalars::Scalars;
+use crate::matrix::{HeldMatrix, Operand, hash};
 
 /// The Mersenne prime 2⁶¹ - 1.
 const PRIME: u64 = (1 << 61) - 1;

@@ -20,7 +20,8 @@ use isochron_devices::Scalar;
 
 use crate::comm::{CollectiveCall, Comm, EnteredCall};
 use crate::error::Error;
-use crate::matrix::{Operand, Scalars};
+use crate::matrix::Operand;
+use crate::matrix::scalars::Scalars;
 
 /// Outcome of a check.
 #[derive(Debug, Clone, PartialEq)]

@@ -8,7 +8,8 @@ use super::Probe;
 use super::batches::{Terms, Totals, count_parts};
 use crate::comm::Comm;
 use crate::error::Error;
-use crate::matrix::{HeldMatrix, Operand, Scalars};
+use crate::matrix::scalars::Scalars;
+use crate::matrix::{HeldMatrix, Operand};
 
 /// Rounding of one element in units of `u·√t·g`: the residuals of random matrices stay below it.
 const ROUNDING: f64 = 1.8;

@@ -16,7 +16,8 @@ use self::vector::{ColumnGroups, ProbeVector, find_norms, find_sum_sizes};
 use super::{SEED, Verdict, enter_factors};
 use crate::comm::{CollectiveCall, Comm};
 use crate::error::Error;
-use crate::matrix::{HeldMatrix, Operand, Region, Scalars, hash};
+use crate::matrix::scalars::Scalars;
+use crate::matrix::{HeldMatrix, Operand, Region, hash};
 use isochron_hierarchy::problem::Problem;
 
 /// A check in floating point.

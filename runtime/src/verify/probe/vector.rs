@@ -7,7 +7,8 @@ use isochron_devices::Scalar;
 use super::batches::{count_parts, find_part, pass_over, size_column};
 use crate::comm::Comm;
 use crate::error::Error;
-use crate::matrix::{Operand, Scalars, hash};
+use crate::matrix::scalars::Scalars;
+use crate::matrix::{Operand, hash};
 
 /// Columns of a group: rounding adds up to `√GROUP` times that of one element.
 const GROUP: usize = 512;
