@@ -103,7 +103,8 @@ pub fn check_rank(name: &'static str, rank: usize, ranks: usize) -> Result<(), E
     Err(Error::parameter(name, rank, reason))
 }
 
-/// The largest tag of a message: that of the logs and answers of a run that learns. Every MPI library knows one more, which tells of a rank that has failed.
+/// The largest tag of a message: that of the logs and answers of a run that learns. Every MPI library knows one more, which
+/// tells of a rank that has failed.
 pub const MAX_TAG: u32 = 32766;
 
 /// Messages under way. Dropping it waits until they are done.
