@@ -5,7 +5,6 @@
 //! read](WatchedFile).
 
 mod content;
-mod digest;
 pub(crate) mod platform;
 pub(crate) mod points;
 mod seen;
