@@ -34,6 +34,12 @@ const MOVED: [(&str, &str); 3] = [
     ("devices", "`isochron measure mxm --alone`"),
 ];
 
+/// Former options, each with what does its work now.
+const GONE: [(&str, &str); 2] = [
+    ("--record", "`--save-plan` keeps the division of a run"),
+    ("--replay", "`--load-plan` takes a division that `--save-plan` kept"),
+];
+
 /// Start of the names of our environment variables.
 const OUR_VARIABLES: &str = "ISOCHRON_";
 
@@ -118,7 +124,8 @@ impl Launch {
     }
 }
 
-/// Names the commands that have an unknown option, in place of the options of this command that look alike.
+/// Names what does the work of a former option, or the commands that have an unknown one, in place of the options of this
+/// command that look alike.
 fn name_command(mut error: clap::Error, definition: &Command) -> clap::Error {
     let option = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(option)) if error.kind() == ErrorKind::UnknownArgument => {
@@ -127,10 +134,14 @@ fn name_command(mut error: clap::Error, definition: &Command) -> clap::Error {
         _ => return error,
     };
     let commands = list_commands_with(definition, &option, "");
-    // An option that many have, such as --json, tells nothing.
-    if (1..=MOST_NAMED).contains(&commands.len()) {
-        let commands = commands.join(", ");
-        let tip = format!("'{option}' is an option of {commands}");
+    let tip = match GONE.iter().find(|(former, _)| *former == option) {
+        Some((_, now)) => Some(format!("'{option}' is gone: {now}")),
+        // An option that many have, such as --json, tells nothing.
+        None => (1..=MOST_NAMED)
+            .contains(&commands.len())
+            .then(|| format!("'{option}' is an option of {}", commands.join(", "))),
+    };
+    if let Some(tip) = tip {
         error.remove(ContextKind::SuggestedArg);
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
@@ -340,6 +351,7 @@ mod tests {
     fn an_option_of_another_command_is_not_taken_for_a_similar_one() {
         for (line, tip) in [
             ("balance gemm --points 4", "'--points' is an option of `isochron measure`"),
+            ("mxm --size 8 --replay x", "'--replay' is gone: `--load-plan` takes"),
             ("balance gemm --units 4 --isolat", "a similar argument exists: '--isolate'"),
         ] {
             let words = ["isochron"].into_iter().chain(line.split(' '));
