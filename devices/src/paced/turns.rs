@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Pause between two looks at a core that is taken. An update takes milliseconds.
 const PAUSE: Duration = Duration::from_micros(100);
 
-/// Looks at the system's list of locks before nobody is said to hold one.
+/// Most readings of the system's list of locks for one holder.
 const LOOKS: usize = 5;
 
 /// The cores of one paced device, which it has to itself while it computes.
