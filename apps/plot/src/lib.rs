@@ -3,8 +3,7 @@
 //! * [`Plot`]: curves and measurements on linear axes, as SVG ([`draw_plots`]) or in characters ([`draw_in_terminal`]);
 //! * [`draw_log_log`]: [`PlotSeries`] of points on logarithmic axes;
 //! * [`draw_bars`]: groups of bars in [`BarPanel`]s;
-//! * [`Timeline`]: bars in lanes over time;
-//! * [`Svg`]: the elements that all of them are made of, for other pictures.
+//! * [`Timeline`]: bars in lanes over time.
 //!
 //! The crate knows nothing of devices, models or reports. It shares the rule by which names are printed.
 //!
@@ -43,7 +42,6 @@
 //! | costs over sizes that span decades | [`draw_log_log`] |
 //! | a few contestants in several cases, with their spread | [`draw_bars`] |
 //! | what each rank or device did when | [`Timeline`] |
-//! | anything else, such as the rectangles of a layout | [`Svg`] |
 
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
@@ -59,10 +57,8 @@ mod terminal;
 mod text_width;
 mod timeline;
 
-pub use axis::LinearAxis;
 pub use bars::{Bar, BarPanel, draw_bars};
 pub use log_log::{PlotSeries, draw_log_log};
 pub use plots::{Curve, Mark, Plot, draw_plots};
-pub use svg::{Anchor, Svg, SvgRect};
 pub use terminal::draw_in_terminal;
 pub use timeline::{Lane, LaneBar, Timeline};

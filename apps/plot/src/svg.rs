@@ -173,14 +173,6 @@ impl Svg {
             rect.x, rect.y, rect.width, rect.height
         ));
     }
-
-    /// Adds a filled rectangle with an outline and round corners.
-    pub fn outlined_rect(&mut self, rect: SvgRect, fill: &str) {
-        self.add(format_args!(
-            "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" rx=\"2\" fill=\"{fill}\" stroke=\"#555\"/>",
-            rect.x, rect.y, rect.width, rect.height
-        ));
-    }
 }
 
 /// Returns text that cannot be taken for markup, without characters that no document may hold.

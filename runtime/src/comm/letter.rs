@@ -71,11 +71,6 @@ impl<'c> Letter<'c> {
         Ok(true)
     }
 
-    /// Returns the text of a letter that is here.
-    pub fn text(&self) -> &[u8] {
-        &self.text
-    }
-
     /// Takes the text out of a letter that is here.
     pub fn into_text(self) -> Vec<u8> {
         self.text

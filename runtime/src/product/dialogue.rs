@@ -96,11 +96,14 @@ impl<'c> Dialogue<'c> {
         let question = self.question.as_mut()?;
         match question.progress() {
             Ok(false) => return None,
-            Ok(true) if self.comm.rank() == 0 => return self.question.take().map(Question::logs),
-            Ok(true) => self.answer = Some(decode_outcome(0, question.answer())),
+            Ok(true) => {}
             Err(error) => self.answer = Some(Err(error)),
         }
-        self.question = None;
+        let question = self.question.take()?;
+        if self.answer.is_none() && self.comm.rank() == 0 {
+            return Some(question.logs());
+        }
+        self.answer.get_or_insert_with(|| decode_outcome(0, &question.answer()));
         None
     }
 
@@ -170,8 +173,8 @@ impl<'c> Question<'c> {
     }
 
     /// Returns the answer, on the other ranks.
-    fn answer(&self) -> &[u8] {
-        self.awaited.first().map_or(&[], Letter::text)
+    fn answer(mut self) -> Vec<u8> {
+        self.awaited.pop().map_or_else(Vec::new, Letter::into_text)
     }
 }
 

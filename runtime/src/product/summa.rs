@@ -389,7 +389,6 @@ impl<'a, T: Scalar> Summa<'a, '_, '_, T> {
         let span = tracing::trace_span!("step", step);
         let _entered = span.enter();
         let operands = ahead.operands;
-        ahead.lost.take().map_or(Ok(()), Err)?;
         self.wait_until(c, || ahead.are_here(sets))?;
         let (now, later) = sets.split_at_mut(1);
         let panels = now[0].both_views(operands).into();
@@ -424,17 +423,17 @@ impl<'a, T: Scalar> Summa<'a, '_, '_, T> {
         Ok(())
     }
 
-    /// Waits until `are_here` says that what a step needs is here. A rank that computes counts the wait as `exposed_s`.
+    /// Waits until `is_ready` says that a step can go on. A rank that computes counts the wait as `exposed_s`.
     fn wait_until(
         &mut self,
         c: &HeldMatrix<'_, T>,
-        mut are_here: impl FnMut() -> Result<bool, Error>,
+        mut is_ready: impl FnMut() -> Result<bool, Error>,
     ) -> Result<(), Error> {
         let start = Instant::now();
-        if !are_here()? {
+        if !is_ready()? {
             tell(self.observer, Progress::AwaitingPanels);
             let mut pause = Pause::default();
-            while !are_here()? {
+            while !is_ready()? {
                 pause.wait();
             }
         }
