@@ -128,7 +128,7 @@ pub fn run(comm: &dyn Comm, arguments: &DpaArguments) -> Result<Option<Answer>, 
     arguments.kernel.check_options()?;
     refuse_hpopta(arguments.balancing.make_config().partitioner)?;
     let mut kernel = arguments.kernel.open(comm, &config, &[])?;
-    let known = kernel.work.store.find_kernels(comm)?;
+    let known = kernel.work.find_known(comm)?;
     let head = match comm.rank() {
         0 => arguments.make_head(&kernel, &config, &known).map(Some),
         _ => Ok(None),
@@ -152,7 +152,7 @@ pub fn run(comm: &dyn Comm, arguments: &DpaArguments) -> Result<Option<Answer>, 
         converged: balanced.converged,
         why: balanced.why,
         imbalance: balanced.imbalance,
-        notices: kernel.work.store.notices().to_vec(),
+        notices: kernel.work.notices,
         ranks: list_ranks(
             &balanced,
             &kernel.parts,
@@ -295,7 +295,7 @@ fn balance_ranks(
         let found = kernel.work.measure_in_step(comm, own, kept, config)?;
         let found = comm.gather(&found)?;
         // Before the files: the same command goes on after the last division in them.
-        kernel.work.store.save(comm)?;
+        kernel.work.save_times(comm)?;
         let observed = head.as_mut().map(|head| head.observe(&units, &found));
         agree(comm, observed.unwrap_or(Ok(())))?;
     }

@@ -16,7 +16,6 @@ pub use crate::session::find::FoundDevices;
 pub use crate::session::updates::{
     describe_devices, expect_alone, find_histories, keep_samples, prepare_updates,
 };
-pub use crate::store::kernel_store::KernelStore;
 pub use crate::store::known::KnownTimes;
 // For schemas of documents.
 #[cfg(feature = "schemars")]

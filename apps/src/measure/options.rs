@@ -3,10 +3,10 @@
 use clap::{Args, ValueHint};
 use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
+use isochron_core::internal::bind_rank;
 use isochron_core::internal::input::agree_on_content;
-use isochron_core::internal::{KernelStore, bind_rank};
 use isochron_core::store::{
-    KernelWork, StoreMode, StorePlaces, hash_library, list_thread_settings,
+    JobStore, KernelWork, StoreMode, StorePlaces, hash_library, list_thread_settings,
 };
 use isochron_devices::MeasureConfig;
 use isochron_devices::blas::BlasChoice;
@@ -109,7 +109,7 @@ impl KernelArguments {
     ///
     /// # Errors
     /// On every rank, returns the errors of [`bind_rank`], [`KernelChoice::open`], [`agree_on_content`] of
-    /// its library and [`KernelStore::open`].
+    /// its library and [`JobStore::open_kernels`].
     ///
     /// # Collective
     /// All ranks.
@@ -144,14 +144,14 @@ impl KernelArguments {
         // Nothing tells which BLAS a process of its own has chosen, so times of such a kernel belong to no key.
         let has_key = choice.name != "gemm" || work.blas.is_some();
         let mode = if has_key { self.store } else { StoreMode::None };
-        let mut store = KernelStore::open(comm, mode, work, core)?;
+        let (store, mut notices) = JobStore::open_kernels(comm, mode, work, core)?;
         if !has_key && self.store != StoreMode::None && StorePlaces::find().is_ok() {
-            store.note("the model store is not used: nothing tells which BLAS the kernel's process has chosen");
+            notices.push("the model store is not used: nothing tells which BLAS the kernel's process has chosen".to_owned());
         }
         let measured_with = self.describe(config, choice.is_built_in());
         let part = self.describe_part(comm, core, &measured_with, choice.is_built_in());
         Ok(OpenKernel {
-            work: StoredKernel { run, store },
+            work: StoredKernel { run, store, notices },
             parts: comm.gather(&part)?,
             measured_with,
         })

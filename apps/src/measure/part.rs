@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
-use isochron_core::internal::{KernelStore, MeasureRounds};
+use isochron_core::internal::{KnownTimes, MeasureRounds};
+use isochron_core::store::{JobStore, KernelSource};
 use isochron_devices::kernel::KernelRun;
 use isochron_devices::measure::measure_kernel;
 use isochron_devices::{DeviceError, DeviceInfo, MeasureConfig};
@@ -133,7 +134,9 @@ pub struct StoredKernel {
     /// The kernel.
     pub run: Box<dyn KernelRun>,
     /// The job's model store.
-    pub store: KernelStore,
+    pub store: JobStore<KernelSource>,
+    /// Unusual findings about the store, one line each.
+    pub notices: Vec<String>,
 }
 
 impl StoredKernel {
@@ -156,6 +159,35 @@ impl StoredKernel {
         let found = agree(comm, found.map_err(Error::from))?;
         self.store.keep_times(comm, found.to_series().filter(|_| kept))?;
         Ok(found)
+    }
+
+    /// Finds the stored times of every rank's kernel.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Comm`].
+    ///
+    /// # Collective
+    /// All ranks.
+    pub fn find_known(&mut self, comm: &dyn Comm) -> Result<Vec<KnownTimes>, Error> {
+        let (known, words) = self.store.find_kernels(comm)?;
+        self.notices.extend(words);
+        Ok(known)
+    }
+
+    /// Writes the times that were kept so far; that they cannot be written is a notice.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Comm`].
+    ///
+    /// # Collective
+    /// All ranks.
+    pub fn save_times(&mut self, comm: &dyn Comm) -> Result<(), Error> {
+        for reason in self.store.save(comm)? {
+            if !self.notices.contains(&reason) {
+                self.notices.push(reason);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -190,12 +222,12 @@ impl MeasuredWork for StoredKernel {
     }
 
     fn save(&mut self, comm: &dyn Comm) -> Result<(), Error> {
-        self.store.save(comm)
+        self.save_times(comm)
     }
 
     fn end(&mut self, comm: &dyn Comm) -> Result<Vec<String>, Error> {
-        self.store.save(comm)?;
-        Ok(self.store.notices().to_vec())
+        self.save_times(comm)?;
+        Ok(self.notices.clone())
     }
 }
 

@@ -14,7 +14,7 @@ use super::{Session, SessionBuilder};
 use crate::comm::{CollectiveCall, Comm, LinkLadder, agree, launched_place};
 use crate::error::Error;
 use crate::store::libraries::{ChoosingRank, choose_library};
-use crate::store::{GivenModels, JobStore, SegmentCopier, StoreMode, StorePlaces, known};
+use crate::store::{GivenModels, JobStore, StoreMode, StorePlaces, known};
 
 impl Session {
     /// Opens a session with these settings.
@@ -56,12 +56,12 @@ impl Session {
         notices.splice(0..0, std::mem::take(&mut node.notices));
         let store = match (settings.store, &node.host) {
             (StoreMode::Read | StoreMode::ReadWrite, Some(host)) => {
-                JobStore::take(comm, stored, host, node.team.infos())?
+                let mine = known::describe_sources(comm, host, node.team.infos());
+                let store = JobStore::open(comm, settings.store, stored, mine)?;
+                Some(store.with_libraries(chosen.measured))
             }
             _ => None,
         };
-        let store = store.map(|store| store.with_libraries(chosen.measured));
-        let copier = SegmentCopier::new(comm, settings.store)?;
         let given = match &settings.models {
             Some(folder) => load_models(comm, folder, node.team.infos())?,
             None => None,
@@ -77,7 +77,6 @@ impl Session {
             measure: settings.measure,
             models: SessionModels {
                 store,
-                copier,
                 links,
                 given,
                 are_given: settings.models.is_some(),

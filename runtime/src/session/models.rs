@@ -6,14 +6,13 @@ use super::Session;
 use crate::comm::{CollectiveCall, LinkLadder};
 use crate::error::Error;
 use crate::plan::{KnownFrom, Problem};
-use crate::store::{GivenModels, JobStore, KnownTimes, SegmentCopier};
+use crate::store::{GivenModels, JobStore, KeySource, KnownTimes};
 
 /// The models of a session.
 #[derive(Default)]
 pub(crate) struct SessionModels {
-    /// The model store, on the head rank.
-    pub store: Option<JobStore>,
-    pub copier: SegmentCopier,
+    /// The model store, on all ranks; `None` if it is not used.
+    pub store: Option<JobStore<KeySource>>,
     /// The links between ranks, as far as they are known.
     pub links: LinkLadder,
     /// The models given by hand, on the head rank.
@@ -67,22 +66,8 @@ impl Session {
         let shared = Arc::clone(&self.comm);
         let comm = shared.as_ref();
         let _call = CollectiveCall::new(comm, "saving models").enter()?;
-        let store = self.models.store.as_mut();
-        let saved = store.map(|store| store.save(comm.host()));
-        let written = match saved.transpose() {
-            Ok(written) => written.flatten(),
-            Err(error) => {
-                self.note_once(format!("models are not kept: {error}"));
-                None
-            }
-        };
-        if let Some((path, _)) = &written {
-            tracing::info!(path = %path.display(), "models are kept");
-        }
-        let segment = written.map(|(_, segment)| segment);
-        let reasons = self.models.copier.copy(comm, segment)?;
-        if comm.rank() == 0 {
-            reasons.into_iter().for_each(|reason| self.note_once(reason));
+        if let Some(store) = &mut self.models.store {
+            store.save(comm)?.into_iter().for_each(|reason| self.note_once(reason));
         }
         Ok(())
     }

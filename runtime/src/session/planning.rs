@@ -237,7 +237,7 @@ impl Session {
         decided.decision.config = config;
         self.models.links.clone_from(&decided.ladder);
         if let Some(store) = &mut self.models.store {
-            store.keep_links(&self.models.links);
+            store.keep_links(comm.implementation(), &self.models.links);
             let seen = std::mem::take(&mut decided.seen);
             store.keep_measured(&problem, task.kernel_width, seen);
         }

@@ -237,16 +237,55 @@ pub struct KeySource {
     pub conditions: HostConditions,
 }
 
+/// Something of a rank that is timed while others of its host compute, as keys see it.
+pub trait Keyed {
+    /// What tells timed works of one source apart.
+    type Work: Copy;
+
+    /// Returns the name of its host that no other host of the job has.
+    fn place(&self) -> &str;
+
+    /// Describes it as it disturbs others.
+    fn describe(&self) -> String;
+
+    /// Makes the key for some work beside others, as these describe themselves. Writing and looking up times both use this
+    /// function, so their keys cannot differ.
+    fn make_key(&self, work: Self::Work, corunners: Vec<String>) -> StoreKey;
+}
+
+/// Makes the keys of sources that compute at the same time.
+pub fn make_keys<S: Keyed>(sources: &[&S], work: S::Work) -> Vec<StoreKey> {
+    let keys = sources.iter().enumerate().map(|(index, source)| {
+        let others = sources.iter().enumerate();
+        let beside = others.filter(|(other, of)| *other != index && of.place() == source.place());
+        let mut corunners: Vec<String> = beside.map(|(_, other)| other.describe()).collect();
+        corunners.sort();
+        source.make_key(work, corunners)
+    });
+    keys.collect()
+}
+
 /// The update of a part of C, `C_j += alpha·A_w·B_wj`.
 const UPDATE: (&str, u32) = ("gemm-update", 1);
 
-impl KeySource {
-    /// Makes the key for some work of this device while `corunners` computed on its host. Writing and looking up times
-    /// both use this function, so their keys cannot differ.
-    pub fn make_key(&self, work: KeyedWork, corunners: &[&Self]) -> StoreKey {
+impl Keyed for KeySource {
+    type Work = KeyedWork;
+
+    fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// Describes its class, the number of its cores, and its pace.
+    fn describe(&self) -> String {
+        let (class, cores) = (&self.class, self.device.cores.len());
+        match &self.device.paced {
+            None => format!("{class}, cores {cores}"),
+            Some(pace) => format!("{class}, cores {cores}, {pace}"),
+        }
+    }
+
+    fn make_key(&self, work: KeyedWork, corunners: Vec<String>) -> StoreKey {
         let device = &self.device;
-        let mut beside: Vec<String> = corunners.iter().map(|other| other.describe()).collect();
-        beside.sort();
         StoreKey {
             identity: Identity::Device(DeviceIdentity {
                 class: self.class.clone(),
@@ -260,7 +299,7 @@ impl KeySource {
                 transfers: device.kind.has_own_memory(),
                 blas: shorten_version(&device.blas),
                 pace: device.paced.clone(),
-                corunners: beside,
+                corunners,
             }),
             conditions: Conditions {
                 host: self.host.clone(),
@@ -268,15 +307,6 @@ impl KeySource {
                 isochron: env!("CARGO_PKG_VERSION").to_owned(),
                 state: self.conditions.clone(),
             },
-        }
-    }
-
-    /// Describes the device as it disturbs others: its class, the number of its cores, and its pace.
-    fn describe(&self) -> String {
-        let (class, cores) = (&self.class, self.device.cores.len());
-        match &self.device.paced {
-            None => format!("{class}, cores {cores}"),
-            Some(pace) => format!("{class}, cores {cores}, {pace}"),
         }
     }
 }
@@ -478,7 +508,7 @@ pub(crate) mod tests {
 
     pub fn key() -> StoreKey {
         let work = KeyedWork { element: ElementType::F64, width: 256 };
-        source().make_key(work, &[&source()])
+        make_keys(&[&source(), &source()], work).remove(0)
     }
 
     /// Returns variants of a document: each has another value in one field, which is named. Fields that are documents

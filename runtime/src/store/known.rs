@@ -1,9 +1,5 @@
-//! The model store in a session: looks up the job's devices, and adds the job's times.
-//!
-//! The head rank alone reads. It is the one that learns, so it needs what is known, and it has the times of all ranks at
-//! the end. Other ranks see what was found in the plan. It writes one new segment a job, and a rank of each other host
-//! adds it to a store that lies on that host's own disk ([`SegmentCopier`]). One reader and one file spare the file system
-//! of a large job most.
+//! The model store in a session: looks up the job's devices and links, and adds the job's times. The head rank learns, so it
+//! needs what is known; other ranks see what was found in the plan.
 //!
 //! # Deviations
 //! * **Measuring before the run**: the papers measure before every run (Clarke et al. 2012, section 3). Here
@@ -11,7 +7,6 @@
 //!   are times of the same work. `--store none` measures as the papers do.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use isochron_devices::DeviceInfo;
 use isochron_devices::internal::{HostConditions, RankGpu, read_gpu_state};
@@ -23,13 +18,11 @@ use isochron_hierarchy::times::Series;
 use serde::{Deserialize, Serialize};
 use strum::Display;
 
-#[cfg(doc)]
-use super::copier::SegmentCopier;
 use crate::comm::{Comm, LinkLadder, LinkOrigin};
 use crate::error::Error;
 use crate::store::{
-    DeviceIdentity, Identity, KeySource, KeyedWork, KnownModel, LinkTimes, ModelStore,
-    NoStorePlace, SegmentFile, StoreKey, StoreMode, StorePlaces, add_series, make_link_key,
+    DeviceIdentity, Identity, JobStore, KeySource, KeyedWork, KnownModel, LinkTimes, ModelStore,
+    NoStorePlace, StoreKey, StoreMode, StorePlaces, add_series, make_link_key,
 };
 use isochron_devices::internal::{DeviceSpec, RankHost};
 
@@ -45,15 +38,6 @@ const LEAST_CPU_S: f64 = 1e-12;
 
 /// The conditions that tell a device from one elsewhere.
 const OF_PLACE: [&str; 3] = ["host", "machine", "uuid"];
-
-/// The store of a job.
-pub(crate) struct JobStore {
-    store: ModelStore,
-    /// The message-passing library.
-    mpi: String,
-    /// The devices of every rank.
-    sources: Vec<Vec<KeySource>>,
-}
 
 /// Describes a device for keys.
 fn describe_source(
@@ -120,49 +104,14 @@ pub(crate) fn read_store(
     }
 }
 
-impl JobStore {
-    /// Takes the store that the head rank has read, for the devices of all ranks; `None` on the others, and without one.
-    ///
-    /// # Errors
-    /// Returns [`Error::Unreadable`] on every rank.
-    ///
-    /// # Collective
-    /// All ranks.
-    pub fn take(
-        comm: &dyn Comm,
-        store: Option<ModelStore>,
-        host: &RankHost,
-        devices: &[DeviceInfo],
-    ) -> Result<Option<Self>, Error> {
-        let sources = comm.gather(&describe_sources(comm, host, devices))?;
-        Ok(store.map(|store| Self { store, mpi: comm.implementation().to_owned(), sources }))
-    }
-
+impl JobStore<KeySource> {
     /// Keeps the times of libraries that this job has measured.
     pub fn with_libraries(mut self, measured: Vec<(StoreKey, Series)>) -> Self {
         let (keys, series): (Vec<_>, Vec<_>) = measured.into_iter().unzip();
-        self.store.keep(keys.into_iter().map(|key| (key, "")), series.into_iter().map(Some));
+        if let Some(store) = &mut self.store {
+            store.keep(keys.into_iter().map(|key| (key, "")), series.into_iter().map(Some));
+        }
         self
-    }
-
-    /// Returns the unusual findings of reading, one line each.
-    pub fn words(&self) -> &[String] {
-        self.store.words()
-    }
-
-    /// Makes the key of every device.
-    fn make_keys(&self, work: KeyedWork) -> Vec<StoreKey> {
-        let all: Vec<&KeySource> = self.sources.iter().flatten().collect();
-        all.iter()
-            .enumerate()
-            .map(|(index, source)| {
-                let others = all.iter().enumerate();
-                let beside = others
-                    .filter(|&(other, device)| other != index && device.place == source.place);
-                let beside: Vec<&KeySource> = beside.map(|(_, device)| *device).collect();
-                source.make_key(work, &beside)
-            })
-            .collect()
     }
 
     /// Finds the stored times of each rank's devices, as times of updates of `kernel_width`. Returns unusual findings
@@ -175,11 +124,14 @@ impl JobStore {
         problem: &Problem,
         kernel_width: usize,
     ) -> (Vec<Vec<KnownTimes>>, Vec<String>) {
+        let Some(store) = &self.store else {
+            return (Vec::new(), Vec::new());
+        };
         // A short k is one panel.
         let width = problem.learning_panel().min(problem.k().max(1));
         let keys = self.make_keys(key_work(problem, width));
-        let sought = self.sources.iter().flatten().zip(&keys).map(|(source, key)| {
-            let near = self.find_nearest(key);
+        let sought = self.list_sources().zip(&keys).map(|(source, key)| {
+            let near = find_nearest(store, key);
             let mut doubts = near.iter().filter_map(|(width, _)| doubt_width(key, *width));
             SoughtTimes {
                 name: format!("{} of {}", source.device.name, source.place),
@@ -202,10 +154,12 @@ impl JobStore {
     /// Finds the times that each device showed for this work on its own host, by device in the order of the ranks; `None` for a
     /// device that was not measured there, or that no fact tells from one of another host.
     pub fn find_histories(&self, work: KeyedWork) -> Vec<Option<KnownModel>> {
+        let Some(store) = &self.store else {
+            return Vec::new();
+        };
         let keys = self.make_keys(work);
-        let sources = self.sources.iter().flatten().zip(&keys);
-        let histories = sources.map(|(source, key)| {
-            let known = self.store.find(key)?;
+        let histories = self.list_sources().zip(&keys).map(|(source, key)| {
+            let known = store.find(key)?;
             let is_of_place = |fact: &String| OF_PLACE.contains(&fact.as_str());
             let is_own =
                 !known.changed.iter().any(is_of_place) && !self.has_twin(source, key, &keys);
@@ -214,44 +168,14 @@ impl JobStore {
         histories.collect()
     }
 
-    /// Returns `true` if a device of another host has the key of this one; `keys` are those of all devices.
-    fn has_twin(&self, source: &KeySource, key: &StoreKey, keys: &[StoreKey]) -> bool {
-        let mut others = self.sources.iter().flatten().zip(keys);
-        others.any(|(other, of_other)| of_other == key && other.place != source.place)
-    }
-
-    /// Finds the stored model of a device by updates of the near width that is nearest to its own, and this width.
-    fn find_nearest(&self, key: &StoreKey) -> Option<(usize, KnownModel)> {
-        let Identity::Device(device) = &key.identity else {
-            return None;
-        };
-        self.store
-            .models()
-            .list_widths(device)
-            .into_iter()
-            .filter(|&width| is_near(width, device.width))
-            .filter_map(|width| {
-                let found = StoreKey {
-                    identity: Identity::Device(DeviceIdentity { width, ..device.clone() }),
-                    conditions: key.conditions.clone(),
-                };
-                let known = self.store.find(&found)?;
-                known.is_measured().then_some((width, known))
-            })
-            .min_by(|(a, _), (b, _)| {
-                let [a, b] = [*a, *b].map(|width| find_distance(width as f64, device.width as f64));
-                a.total_cmp(&b)
-            })
-    }
-
     /// Finds the stored times of the links between ranks; `None` if the links are to be measured, because conditions
     /// differ or the times are old.
-    fn find_links(&self) -> Option<KnownLinks> {
-        let exchange = self.find_fresh(LinkTimes::Exchange)?;
+    fn find_links(&self, mpi: &str) -> Option<KnownLinks> {
+        let exchange = self.find_fresh(mpi, LinkTimes::Exchange)?;
         let times = exchange.iter().map(|point| (point.d as usize, point.t_s));
         let mut core_s = Vec::new();
         for rank in self.list_ranks() {
-            let points = self.find_fresh(LinkTimes::CpuOf(&rank.class));
+            let points = self.find_fresh(mpi, LinkTimes::CpuOf(&rank.class));
             core_s.extend(points.and_then(|points| Some(1.0 / points.last()?.speed())));
         }
         // Without the CPU time of a class, that of all is measured.
@@ -259,14 +183,14 @@ impl JobStore {
         Some(KnownLinks { times: times.collect(), core_s })
     }
 
-    fn find_fresh(&self, times: LinkTimes<'_>) -> Option<Vec<Point>> {
-        let known = self.store.find(&self.make_link_key(times))?;
+    fn find_fresh(&self, mpi: &str, times: LinkTimes<'_>) -> Option<Vec<Point>> {
+        let known = self.store.as_ref()?.find(&self.make_link_key(mpi, times))?;
         known.list_doubts().is_empty().then_some(known.points)
     }
 
-    fn make_link_key(&self, times: LinkTimes<'_>) -> StoreKey {
+    fn make_link_key(&self, mpi: &str, times: LinkTimes<'_>) -> StoreKey {
         let ranks: Vec<&KeySource> = self.list_ranks().collect();
-        make_link_key(&self.mpi, &ranks, times)
+        make_link_key(mpi, &ranks, times)
     }
 
     /// Returns a device of each rank.
@@ -274,8 +198,8 @@ impl JobStore {
         self.sources.iter().filter_map(|devices| devices.first())
     }
 
-    /// Keeps the times of messages, if this job has measured them.
-    pub fn keep_links(&mut self, ladder: &LinkLadder) {
+    /// Keeps the times of messages over this library, if this job has measured them.
+    pub fn keep_links(&mut self, mpi: &str, ladder: &LinkLadder) {
         let times = ladder.list_times();
         let Some(&(longest, _)) = times.last().filter(|_| ladder.origin() == LinkOrigin::Measured)
         else {
@@ -285,18 +209,20 @@ impl JobStore {
         for (bytes, seconds) in times {
             add_series(&mut exchange, time_message(bytes, seconds));
         }
-        self.store.keep_only(self.make_link_key(LinkTimes::Exchange), exchange);
-        let classes: BTreeMap<String, f64> = self
+        let mut kept = vec![(self.make_link_key(mpi, LinkTimes::Exchange), exchange)];
+        let classes: BTreeMap<&str, f64> = self
             .list_ranks()
             .zip(ladder.core_s())
-            .map(|(rank, &core_s)| (rank.class.clone(), core_s))
+            .map(|(rank, &core_s)| (rank.class.as_str(), core_s))
             .collect();
-        for (class, core_s) in classes {
-            let key = self.make_link_key(LinkTimes::CpuOf(&class));
+        kept.extend(classes.into_iter().map(|(class, core_s)| {
             // A store has no time of 0.
             let seconds = (core_s * longest as f64).max(LEAST_CPU_S);
-            self.store.keep_only(key, vec![time_message(longest, seconds)]);
-        }
+            let key = self.make_link_key(mpi, LinkTimes::CpuOf(class));
+            (key, vec![time_message(longest, seconds)])
+        }));
+        let store = self.store.iter_mut();
+        store.for_each(|store| kept.drain(..).for_each(|(key, times)| store.keep_only(key, times)));
     }
 
     /// Keeps the times of a run's steps, by device in the order of the ranks, but not those of devices that heat has
@@ -323,7 +249,7 @@ impl JobStore {
         stopped: &[bool],
         slowed: &[bool],
     ) -> Vec<String> {
-        if !self.store.may_write() {
+        if !self.store.as_ref().is_some_and(ModelStore::may_write) {
             return Vec::new();
         }
         let sources = self.sources.iter().enumerate();
@@ -339,26 +265,30 @@ impl JobStore {
     pub fn keep_measured(&mut self, problem: &Problem, width: usize, measured: Vec<Vec<Series>>) {
         self.keep_series(key_work(problem, width), measured);
     }
+}
 
-    /// Keeps repetitions, by device in the order of the ranks.
-    pub fn keep_series(
-        &mut self,
-        work: KeyedWork,
-        devices: impl IntoIterator<Item = impl IntoIterator<Item = Series>>,
-    ) {
-        let keys = self.make_keys(work);
-        let places = self.sources.iter().flatten();
-        let places = places.map(|source| source.place.as_str());
-        self.store.keep(keys.into_iter().zip(places), devices);
-    }
-
-    /// Writes the times that this job has seen so far, as [`ModelStore::save`] does.
-    ///
-    /// # Errors
-    /// Returns the errors of [`ModelStore::save`].
-    pub fn save(&mut self, host: &str) -> Result<Option<(PathBuf, SegmentFile)>, Error> {
-        self.store.save(host)
-    }
+/// Finds the stored model of a device by updates of the near width that is nearest to its own, and this width.
+fn find_nearest(store: &ModelStore, key: &StoreKey) -> Option<(usize, KnownModel)> {
+    let Identity::Device(device) = &key.identity else {
+        return None;
+    };
+    store
+        .models()
+        .list_widths(device)
+        .into_iter()
+        .filter(|&width| is_near(width, device.width))
+        .filter_map(|width| {
+            let found = StoreKey {
+                identity: Identity::Device(DeviceIdentity { width, ..device.clone() }),
+                conditions: key.conditions.clone(),
+            };
+            let known = store.find(&found)?;
+            known.is_measured().then_some((width, known))
+        })
+        .min_by(|(a, _), (b, _)| {
+            let [a, b] = [*a, *b].map(|width| find_distance(width as f64, device.width as f64));
+            a.total_cmp(&b)
+        })
 }
 
 /// Stored times of a device or kernel, before they are judged.
@@ -509,8 +439,12 @@ struct KnownLinks {
 ///
 /// # Collective
 /// All ranks.
-pub(crate) fn recall_links(comm: &dyn Comm, store: Option<&JobStore>) -> Result<LinkLadder, Error> {
-    let known = (comm.rank() == 0).then(|| store.and_then(JobStore::find_links));
+pub(crate) fn recall_links(
+    comm: &dyn Comm,
+    store: Option<&JobStore<KeySource>>,
+) -> Result<LinkLadder, Error> {
+    let known =
+        (comm.rank() == 0).then(|| store.and_then(|store| store.find_links(comm.implementation())));
     let known: Option<KnownLinks> = comm.share(0, known)?;
     Ok(known.and_then(|known| LinkLadder::recall(&known.times, known.core_s)).unwrap_or_default())
 }
@@ -569,4 +503,4 @@ fn find_distance(one: f64, other: f64) -> f64 {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

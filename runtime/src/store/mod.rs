@@ -6,13 +6,13 @@
 //! too, so that the choice among them is the same in every run.
 //!
 //! * `key.rs`: identity and conditions, made by one function for writing and looking up;
-//! * `kernel_key.rs`: the same for kernels that are no updates of a multiplication;
 //! * `segment.rs`: the text of a segment, with its checksum;
 //! * `folder.rs`: writing, reading and setting aside;
 //! * `models.rs`: medians, doubt, staleness, and the curves of a class;
 //! * `places.rs`: where stores lie;
-//! * `known.rs`: the store of a job, with the keys of its devices and links;
-//! * `kernel_store.rs`: the store of measurements of kernels;
+//! * `job.rs`: the store of a job;
+//! * `known.rs`: what it knows of devices and links;
+//! * `kernels.rs`: what it knows of kernels that are no updates of a multiplication;
 //! * `libraries.rs`: the choice of a BLAS by kept times;
 //! * `given.rs`: models given by hand, in place of the store;
 //! * `copier.rs`: copies of a segment on other hosts.
@@ -20,8 +20,8 @@
 mod copier;
 mod folder;
 mod given;
-mod kernel_key;
-pub(crate) mod kernel_store;
+mod job;
+mod kernels;
 mod key;
 pub(crate) mod known;
 pub(crate) mod libraries;
@@ -35,17 +35,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use isochron_hierarchy::times::Series;
 
-pub(crate) use copier::SegmentCopier;
 pub use folder::{FoundSegment, StoreFolder, name_writer};
 pub(crate) use given::GivenModels;
-pub use kernel_key::{KernelSource, hash_library, list_thread_settings};
+pub use job::JobStore;
+pub use kernels::{KernelSource, hash_library, list_thread_settings};
 pub use key::{
-    Conditions, DeviceIdentity, Identity, KernelIdentity, KernelWork, KeySource, KeyedWork,
+    Conditions, DeviceIdentity, Identity, KernelIdentity, KernelWork, KeySource, Keyed, KeyedWork,
     LibraryIdentity, LibrarySource, LinkIdentity, StoreKey,
 };
 pub(crate) use key::{LinkTimes, make_link_key};
 pub use known::KnownFrom;
-pub(crate) use known::{JobStore, KnownTimes};
+pub(crate) use known::KnownTimes;
 #[cfg(test)]
 pub(crate) use models::KEPT_S;
 pub use models::{KnownModel, StoredModels};
@@ -53,8 +53,6 @@ pub use places::{NoStorePlace, STORE_VARIABLE, StoreMode, StorePlaces};
 pub use segment::{SegmentError, StoredRun, format_segment, parse_segment};
 pub(crate) use segment::{SegmentFile, add_series};
 
-#[cfg(test)]
-pub(crate) use kernel_key::tests::make_source as make_kernel_source;
 #[cfg(test)]
 pub(crate) use key::tests::{source as make_test_source, vary as vary_fields};
 

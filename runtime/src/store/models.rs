@@ -217,8 +217,7 @@ fn group_by_conditions(runs: &[StoredRun]) -> Vec<(&Conditions, Vec<&StoredRun>)
 mod tests {
     use isochron_hierarchy::times::Series;
 
-    use super::super::kernel_key::KernelSource;
-    use super::super::kernel_key::tests::make_source as make_kernel_source;
+    use super::super::kernels::tests::{key_all, make_source as make_kernel_source};
     use super::super::key::tests::{device_identity, key, library_source, vary};
     use super::super::segment::tests::stored;
     use super::super::segment::{format_segment, parse_segment};
@@ -404,7 +403,7 @@ mod tests {
 
     #[test]
     fn sizes_of_a_kernel_stay_as_they_are() {
-        let key = KernelSource::make_keys(&[make_kernel_source()]).remove(0);
+        let key = key_all(&[make_kernel_source()]).remove(0);
         let sizes: Vec<u64> = (1..=60).map(|index| 1000 + index).collect();
         let rugged = sizes.iter().map(|&units| Series {
             units,

@@ -1,8 +1,13 @@
 use isochron_devices::{DeviceKind, ElementType};
 use tempfile::TempDir;
 
+use super::super::copier::SegmentCopier;
+use super::super::key::Keyed;
 use super::*;
+use crate::comm::LocalComm;
 use crate::store::{KEPT_S, StoreFolder, StoredRun, make_test_source, read_clock_s, vary_fields};
+
+const MPI: &str = "Open MPI v4.1.4";
 
 #[test]
 fn devices_of_which_no_step_is_kept_are_explained() {
@@ -25,12 +30,12 @@ fn devices_of_which_no_step_is_kept_are_explained() {
 
 #[test]
 fn times_of_hosts_of_one_name_are_not_mixed() {
-    let key = make_test_source().make_key(make_problem(8).1, &[]);
+    let key = make_test_source().make_key(make_problem(8).1, Vec::new());
     let times = |first: u64| (first..first + 2).map(|units| time_message(units as usize, 1.0));
     // Two kernels that share all cores of a host may have one key.
     for places in [["a (1)", "a (2)"], ["b", "b"]] {
         let sources = places.map(|place| (key.clone(), place));
-        let mut store = open_store(&[], &[]).1.store;
+        let mut store = open_store::<KeySource>(&[], &[]).1.store.unwrap();
         store.keep(sources.into_iter(), [times(1), times(10)]);
         let sizes = store.seen[&key].iter().map(|sample| sample.units);
         let sizes: Vec<u64> = sizes.collect();
@@ -54,17 +59,20 @@ fn store_time(key: &StoreKey, run: u64, seconds: f64) -> StoredRun {
 }
 
 /// Opens the store in a folder for a job with a rank on each of these sources.
-fn open_folder(folder: &TempDir, sources: &[KeySource]) -> JobStore {
+pub(in crate::store) fn open_folder<S: Clone>(folder: &TempDir, sources: &[S]) -> JobStore<S> {
     let places = StorePlaces { user: folder.path().to_owned(), sites: Vec::new() };
     JobStore {
-        store: ModelStore::open(StoreMode::ReadWrite, Some(places)).unwrap(),
-        mpi: "Open MPI v4.1.4".to_owned(),
+        store: ModelStore::open(StoreMode::ReadWrite, Some(places)),
         sources: sources.iter().map(|source| vec![source.clone()]).collect(),
+        copier: SegmentCopier::default(),
     }
 }
 
 /// Opens the store of a job with a rank on each of these sources, after these runs.
-fn open_store(sources: &[KeySource], runs: &[StoredRun]) -> (TempDir, JobStore) {
+pub(in crate::store) fn open_store<S: Clone>(
+    sources: &[S],
+    runs: &[StoredRun],
+) -> (TempDir, JobStore<S>) {
     let folder = tempfile::tempdir().unwrap();
     let user = folder.path().to_owned();
     StoreFolder::new(user, true).write("w", runs).unwrap();
@@ -81,7 +89,7 @@ fn make_problem(width: usize) -> (Problem, KeyedWork) {
 
 /// Looks for a device with panels of `wanted` columns in a store that knows it with panels of `stored`.
 fn find_by_width(source: &KeySource, stored: usize, wanted: usize) -> (KnownTimes, Vec<String>) {
-    let key = source.make_key(make_problem(stored).1, &[]);
+    let key = source.make_key(make_problem(stored).1, Vec::new());
     let (_folder, store) =
         open_store(std::slice::from_ref(source), &[store_time(&key, 1, stored as f64)]);
     let (devices, words) = store.find_devices(&make_problem(wanted).0, wanted);
@@ -120,7 +128,7 @@ fn times_of_other_panels_are_checked_unless_updates_of_both_are_alike() {
 fn a_k_of_less_than_a_panel_is_known_by_its_own_width() {
     let source = make_test_source();
     let problem = Problem::new(960, 800, 48, 64).unwrap();
-    let key = source.make_key(key_work(&problem, problem.panel(2)), &[]);
+    let key = source.make_key(key_work(&problem, problem.panel(2)), Vec::new());
     let (_folder, store) = open_store(&[source], &[store_time(&key, 1, 60.0)]);
     let known = store.find_devices(&problem, 48).0.concat();
     assert_eq!(known[0].from, KnownFrom::Store);
@@ -130,7 +138,7 @@ fn a_k_of_less_than_a_panel_is_known_by_its_own_width() {
 fn a_width_of_bounds_alone_does_not_hide_a_measured_one() {
     let source = make_test_source();
     let mut runs = [16, 20].map(|width| {
-        let key = source.make_key(make_problem(width).1, &[]);
+        let key = source.make_key(make_problem(width).1, Vec::new());
         store_time(&key, 1, 60.0)
     });
     runs[0].samples[0].at_least = true;
@@ -143,7 +151,7 @@ fn a_width_of_bounds_alone_does_not_hide_a_measured_one() {
 fn old_times_of_a_device_are_checked() {
     let source = make_test_source();
     let (problem, work) = make_problem(16);
-    let mut run = store_time(&source.make_key(work, &[]), 1, 60.0);
+    let mut run = store_time(&source.make_key(work, Vec::new()), 1, 60.0);
     run.at_s -= KEPT_S + 60;
     let (_folder, store) = open_store(&[source], &[run]);
     let (known, words) = store.find_devices(&problem, 16);
@@ -159,7 +167,7 @@ fn a_job_that_saves_again_is_one_run() {
     let mut job = open_folder(&folder, &[source]);
     for units in [1, 2, 3] {
         job.keep_series(work, [[time_message(units, 0.5)]]);
-        job.save("a").unwrap().unwrap();
+        assert!(job.save(&LocalComm::new()).unwrap().is_empty());
     }
     let found = StoreFolder::new(folder.path().to_owned(), true).find_all();
     let found = found.unwrap();
@@ -171,7 +179,7 @@ fn a_job_that_saves_again_is_one_run() {
 fn bounds_alone_are_no_knowledge() {
     let source = make_test_source();
     let (problem, work) = make_problem(16);
-    let mut run = store_time(&source.make_key(work, &[]), 1, 60.0);
+    let mut run = store_time(&source.make_key(work, Vec::new()), 1, 60.0);
     run.samples[0].at_least = true;
     let (_folder, store) = open_store(&[source], &[run]);
     let known = store.find_devices(&problem, 16).0.concat();
@@ -182,7 +190,7 @@ fn bounds_alone_are_no_knowledge() {
 fn stale_models_are_told_of_once() {
     let source = make_test_source();
     let (problem, work) = make_problem(16);
-    let key = source.make_key(work, &[]);
+    let key = source.make_key(work, Vec::new());
     for (times_s, told) in [
         (&[0.5, 0.5, 1.0, 1.0][..], false),
         (&[0.5, 0.5, 1.0, 1.0, 1.0], true),
@@ -209,7 +217,7 @@ fn links_are_found_by_their_key_unless_a_fact_differs() {
     let class = sources[0].class.clone();
     let (_folder, empty) = open_store(&sources, &[]);
     for times in [LinkTimes::Exchange, LinkTimes::CpuOf(&class)] {
-        let key = empty.make_link_key(times);
+        let key = empty.make_link_key(MPI, times);
         let Identity::Links(identity) = &key.identity else {
             panic!("{key:?}");
         };
@@ -224,13 +232,13 @@ fn links_are_found_by_their_key_unless_a_fact_differs() {
             [(String::new(), key.clone())].into_iter().chain(identities).chain(conditions)
         {
             let (_folder, store) = open_store(&sources, &[store_time(&stored, 1, 0.5)]);
-            let found = store.find_fresh(times);
+            let found = store.find_fresh(MPI, times);
             assert_eq!(found.is_some(), field.is_empty(), "{field}");
         }
         let mut old = store_time(&key, 1, 0.5);
         old.at_s -= KEPT_S + 60;
         let (_folder, store) = open_store(&sources, &[old]);
-        assert_eq!(store.find_fresh(times), None);
+        assert_eq!(store.find_fresh(MPI, times), None);
     }
 }
 
@@ -243,7 +251,7 @@ fn make_neighbours() -> [KeySource; 2] {
 }
 
 /// Returns the origin of what is known of each device for this problem, and the words about it.
-fn find_origins(store: &JobStore, problem: &Problem) -> (Vec<KnownFrom>, Vec<String>) {
+fn find_origins(store: &JobStore<KeySource>, problem: &Problem) -> (Vec<KnownFrom>, Vec<String>) {
     let (devices, words) = store.find_devices(problem, problem.learning_panel());
     let origins = devices.concat().into_iter().map(|device| device.from);
     (origins.collect(), words)
@@ -321,7 +329,7 @@ fn what_a_job_writes_is_found_unless_a_fact_about_the_device_differs() {
     let (problem, work) = make_problem(16);
     let mut written = open_folder(&folder, &sources);
     written.keep_series(work, [0.5, 0.25].map(|time_s| [time_message(100, time_s)]));
-    written.save("a").unwrap().unwrap();
+    assert!(written.save(&LocalComm::new()).unwrap().is_empty());
     let found = open_folder(&folder, &sources);
     assert_eq!(find_origins(&found, &problem), (vec![KnownFrom::Store; 2], vec![]));
     let times = found.find_devices(&problem, 16).0.concat();
@@ -370,7 +378,7 @@ fn hosts_of_one_name_are_not_taken_for_one() {
             let time_s = if source == &one { 0.5 } else { 0.25 };
             assert!((device.points[0].t_s / time_s - 1.0).abs() < 1e-9);
         }
-        let Identity::Links(links) = store.make_link_key(LinkTimes::Exchange).identity else {
+        let Identity::Links(links) = store.make_link_key(MPI, LinkTimes::Exchange).identity else {
             panic!("the key of links is one of links");
         };
         assert_eq!((links.hosts, links.ranks), (2, vec![1, 1]));
@@ -391,7 +399,7 @@ fn hosts_of_one_name_are_not_taken_for_one() {
 
 #[test]
 fn a_job_says_that_there_is_no_place_for_a_store_unless_none_is_wanted() {
-    let comm = crate::comm::LocalComm::new();
+    let comm = LocalComm::new();
     for (mode, reason, is_told) in [
         (StoreMode::ReadWrite, NoStorePlace::Homeless, true),
         (StoreMode::Read, NoStorePlace::Homeless, true),
