@@ -22,10 +22,8 @@ const TOOLS: [&str; 2] = ["maturin==1.16.0", "wheel==0.45.1"];
 /// ReFrame, which `test --all` runs.
 const REFRAME: &str = "ReFrame-HPC==4.10.4";
 
-/// The packages that the tests install. mpi4py finds the MPI library of a process at run time. Perfetto's has the messages of
-/// its traces.
-const PACKAGES: [&str; 5] =
-    ["mpi4py==4.1.2", "numpy==2.4.6", "perfetto==0.59.1", "protobuf==7.36.2", "scipy==1.17.1"];
+/// The packages that the tests install. mpi4py finds the MPI library of a process at run time.
+const PACKAGES: [&str; 3] = ["mpi4py==4.1.2", "numpy==2.4.6", "scipy==1.17.1"];
 
 /// Builds with this MPI library and packs the wheel; prints its path.
 ///

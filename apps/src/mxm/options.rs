@@ -91,7 +91,7 @@ pub struct MxmArguments {
     /// File with a plan for these hosts, devices and options, which is used without measuring
     #[arg(long, value_name = "FILE", help_heading = ABOUT_RUN)]
     pub(super) load_plan: Option<PathBuf>,
-    /// File for the timeline of the run, which Perfetto shows (protobuf)
+    /// File for the timeline of the run, which Perfetto shows (JSON)
     #[arg(long, value_name = "FILE", help_heading = ABOUT_RUN, conflicts_with = "plan")]
     pub(super) trace: Option<PathBuf>,
     /// Use of the model store: none, read, or read-write, which adds this run's times

@@ -1,4 +1,4 @@
-//! The packets of all ranks, gathered in the file of the head rank.
+//! The events of all ranks, gathered in the file of the head rank.
 
 use std::io::Write as _;
 
@@ -6,24 +6,23 @@ use isochron_core::Error;
 use isochron_core::comm::{Comm, Message, Transfer, agree};
 use isochron_core::internal::output::PartialFile;
 
-use super::messages::PACKET_FIELD;
-use super::packets::RecordedRank;
+use super::events::RecordedRank;
 
-/// Bytes of packets that are written or sent at a time.
+/// Bytes of events that are written or sent at a time.
 const CHUNK_BYTES: usize = 256 << 10;
 
 /// Takes some of the bytes of a trace.
 type WriteBytes<'w> = dyn FnMut(Vec<u8>) -> Result<(), Error> + 'w;
 
-/// Writes the packets of all ranks, those of the head rank first. The head rank has the file, and keeps a chunk of another
-/// rank's packets at a time.
+/// Writes the events of all ranks, those of the head rank first. The head rank has the file, and keeps a chunk of another
+/// rank's events at a time.
 ///
 /// # Errors
 /// Returns [`Error::Output`] on every rank if the file cannot be written; the errors of messages.
 ///
 /// # Collective
 /// All ranks.
-pub fn gather_packets(
+pub fn gather_events(
     comm: &dyn Comm,
     file: Option<PartialFile>,
     mine: &RecordedRank<'_>,
@@ -38,21 +37,24 @@ pub fn gather_packets(
         let written = file.write_all(&chunk);
         written.map_err(|error| Error::output(file.path(), error))
     };
-    let mut outcome = encode_chunks(mine, &mut write);
+    let mut outcome = write(b"{\"displayTimeUnit\":\"ms\",\"traceEvents\":[".to_vec())
+        .and_then(|()| encode_chunks(mine, &mut write));
     for rank in 1..comm.size() {
         // If the file cannot be written, the other ranks still send.
         while let Some(chunk) = receive_chunk(comm, rank)? {
             outcome = outcome.and_then(|()| write(chunk));
         }
     }
-    agree(comm, outcome.and_then(|()| file.publish()))
+    agree(comm, outcome.and_then(|()| write(b"\n]}\n".to_vec())).and_then(|()| file.publish()))
 }
 
-/// Encodes the packets of this rank in chunks.
+/// Encodes the events of this rank in chunks, a line each; the line before the first of the head rank has no comma.
 fn encode_chunks(mine: &RecordedRank<'_>, write: &mut WriteBytes<'_>) -> Result<(), Error> {
     let mut chunk = Vec::with_capacity(CHUNK_BYTES);
-    mine.write_packets(&mut |packet| {
-        prost::encoding::message::encode(PACKET_FIELD, &packet, &mut chunk);
+    let mut separator = if mine.rank == 0 { "\n" } else { ",\n" };
+    mine.write_events(&mut |event| {
+        chunk.extend(std::mem::replace(&mut separator, ",\n").bytes());
+        chunk.extend(event.to_string().bytes());
         if chunk.len() < CHUNK_BYTES {
             return Ok(());
         }

@@ -1,14 +1,12 @@
 //! The timeline of a run, as a trace for Perfetto (`--trace`).
 //!
 //! [`recorder`] keeps what this rank does, which it learns as an [`Observer`](isochron_core::progress::Observer) of the
-//! session. [`clocks`] compares the clocks of the hosts. At the end [`packets`] makes the
-//! tracks, slices, flows and counters of each rank from its events, with [`messages`], and [`gather`] brings them into the
-//! file of the head rank.
+//! session. [`clocks`] compares the clocks of the hosts. At the end [`events`] makes the
+//! tracks, slices, flows and counters of each rank, and [`gather`] brings them into the file of the head rank.
 
 mod clocks;
+mod events;
 mod gather;
-mod messages;
-mod packets;
 mod recorder;
 
 use std::path::Path;
@@ -23,8 +21,8 @@ use isochron_core::internal::watch::RankPhase;
 use crate::lines::count;
 use crate::output::{create_file, note};
 use clocks::{ClockReading, RankClock, compare_clocks};
-use gather::gather_packets;
-use packets::RecordedRank;
+use events::RecordedRank;
+use gather::gather_events;
 use recorder::MOST_EVENTS;
 pub use recorder::Recorder;
 
@@ -88,7 +86,7 @@ impl RunTrace {
             clock: RankClock { first: self.first, last: compare_clocks(comm, &self.hosts)? },
             recording: &recording,
         };
-        gather_packets(comm, self.file, &mine)?;
+        gather_events(comm, self.file, &mine)?;
         let dropped = comm.gather(&recording.dropped)?;
         if rank == 0 {
             note_dropped(&dropped);

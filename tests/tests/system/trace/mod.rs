@@ -1,116 +1,145 @@
-//! Timelines of runs, read back with the messages of Perfetto's own package.
+//! Timelines of runs, read back.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::OnceLock;
 
-use isochron_tests::launch::{
-    HANGS, Mpi, SOON, cluster_configs, libraries, python, python_packages, run,
-};
+use isochron_tests::launch::{HANGS, Mpi, SOON, cluster_configs, libraries, run};
 use serde_json::Value;
 
 use crate::cluster;
-use crate::command::{Folder, json};
+use crate::command::Folder;
 use crate::learnt::{SLOW, make_folder};
 
-/// Returns a folder with the messages of Perfetto for Python. It is made once for all tests.
-fn install_messages() -> &'static Path {
-    static MADE: OnceLock<PathBuf> = OnceLock::new();
-    MADE.get_or_init(|| {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("perfetto");
-        let _ = std::fs::remove_dir_all(&folder);
-        let tools = python_packages().with_file_name("python-tools");
-        let mut command = Command::new(tools.join("bin/python"));
-        command.args(["-m", "pip", "--quiet", "--disable-pip-version-check"]);
-        command.args(["install", "--no-compile", "--no-index", "--find-links"]);
-        command.arg(python_packages()).arg("--target").arg(&folder);
-        command.arg("perfetto");
-        run(command, HANGS).success();
-        folder
-    })
+/// A trace, with its times in nanoseconds.
+struct ReadTrace {
+    /// The name and the labels of each process, by its number.
+    processes: BTreeMap<u64, (String, String)>,
+    /// The name of each track, by the numbers of its process and of itself.
+    tracks: BTreeMap<(u64, u64), String>,
+    slices: Vec<Slice>,
+    counters: Vec<Value>,
 }
 
-/// A trace as Perfetto's messages have it.
-struct ReadTrace {
-    tracks: BTreeMap<String, Value>,
-    slices: Vec<Value>,
-    counters: Vec<Value>,
+/// A slice of a trace.
+#[derive(Debug)]
+struct Slice {
+    track: (u64, u64),
+    name: String,
+    begin_ns: f64,
+    end_ns: f64,
+    event: Value,
+    flows: Vec<u64>,
+    ended_flows: Vec<u64>,
+}
+
+fn number(event: &Value, key: &str) -> u64 {
+    event[key].as_u64().unwrap_or_else(|| panic!("{key} of {event}"))
 }
 
 impl ReadTrace {
     /// Reads a trace, and checks what holds for every one: each event is on a track with a name, slices have a length and do
     /// not overlap, flows have both ends, and no counter is negative.
     fn read(path: &str) -> Self {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/system/trace/read.py");
-        let mut command = Command::new(python());
-        command.arg(script).arg(path);
-        command.env("PYTHONPATH", install_messages());
-        let mut found = json(&run(command, HANGS).success());
-        assert_eq!(found["open"], 0, "slices without an end");
-        let list = |value: Value| value.as_array().expect("a list").clone();
-        let tracks = found["tracks"].as_object().expect("tracks").clone();
-        let trace = Self {
-            tracks: tracks.into_iter().collect(),
-            slices: list(found["slices"].take()),
-            counters: list(found["counters"].take()),
+        let text = std::fs::read_to_string(path).expect("the trace");
+        let found: Value = serde_json::from_str(&text).expect("JSON");
+        let mut trace = Self {
+            processes: BTreeMap::new(),
+            tracks: BTreeMap::new(),
+            slices: Vec::new(),
+            counters: Vec::new(),
         };
+        for event in found["traceEvents"].as_array().expect("events") {
+            trace.add(event);
+        }
         trace.check();
         trace
     }
 
+    fn add(&mut self, event: &Value) {
+        let process = number(event, "pid");
+        let kind = text(&event["ph"]);
+        if kind == "C" {
+            return self.counters.push(event.clone());
+        }
+        let track = (process, number(event, "tid"));
+        let name = text(&event["name"]).to_owned();
+        match (kind, name.as_str()) {
+            ("M", "process_name") => {
+                self.processes.entry(process).or_default().0 =
+                    text(&event["args"]["name"]).to_owned();
+            }
+            ("M", "process_labels") => {
+                self.processes.entry(process).or_default().1 =
+                    text(&event["args"]["labels"]).to_owned();
+            }
+            ("M", "thread_name") => {
+                self.tracks.insert(track, text(&event["args"]["name"]).to_owned());
+            }
+            ("X", _) => {
+                let [at_us, took_us] =
+                    ["ts", "dur"].map(|key| event[key].as_f64().expect("a time"));
+                self.slices.push(Slice {
+                    track,
+                    name,
+                    begin_ns: (1e3 * at_us).round(),
+                    end_ns: (1e3 * at_us).round() + (1e3 * took_us).round(),
+                    event: event.clone(),
+                    flows: Vec::new(),
+                    ended_flows: Vec::new(),
+                });
+            }
+            ("s" | "f", _) => {
+                // A flow is bound to the slice of its track that has just begun.
+                let slice = self.slices.last_mut().expect("a slice");
+                let at_ns = event["ts"].as_f64().map(|at_us| (1e3 * at_us).round());
+                assert_eq!((slice.track, Some(slice.begin_ns)), (track, at_ns), "{event}");
+                let flows = if kind == "s" { &mut slice.flows } else { &mut slice.ended_flows };
+                flows.push(number(event, "id"));
+            }
+            ("M", "process_sort_index" | "thread_sort_index") | ("i", _) => {}
+            _ => panic!("{event}"),
+        }
+    }
+
     fn check(&self) {
         assert!(!self.slices.is_empty() && !self.counters.is_empty());
-        for track in self.tracks.values() {
-            assert_ne!(track["name"], "", "{track}");
-        }
-        let mut ends = BTreeMap::<(&str, u64), u64>::new();
+        let mut open = BTreeMap::<(u64, u64), Vec<f64>>::new();
         let (mut begun, mut ended) = (BTreeSet::new(), BTreeSet::new());
         for slice in &self.slices {
-            let [begin_ns, end_ns, depth] =
-                ["begin_ns", "end_ns", "depth"].map(|key| slice[key].as_u64().expect("a number"));
-            assert!(begin_ns < end_ns, "{slice}");
-            let is_nested = slice["category"].as_str() != Some("phase")
-                && self.name_track(slice) == "phases and steps";
-            assert!(is_nested || depth == 0, "{slice}");
-            let before = ends.insert((text(&slice["track"]), depth), end_ns);
-            assert!(before.is_none_or(|before| before <= begin_ns), "{slice}");
-            for (key, flows) in [("flows", &mut begun), ("ended_flows", &mut ended)] {
-                for flow in slice[key].as_array().expect("flows") {
-                    assert!(flows.insert(text(flow)), "a flow twice: {slice}");
-                }
+            assert!(slice.begin_ns < slice.end_ns, "{slice:?}");
+            let around = open.entry(slice.track).or_default();
+            around.retain(|end_ns| *end_ns > slice.begin_ns);
+            let is_nested =
+                self.tracks[&slice.track] == "phases and steps" && slice.event["cat"] != "phase";
+            assert!(is_nested || around.is_empty(), "{slice:?}");
+            assert!(around.iter().all(|end_ns| slice.end_ns <= *end_ns), "{slice:?}");
+            around.push(slice.end_ns);
+            for (flows, all) in [(&slice.flows, &mut begun), (&slice.ended_flows, &mut ended)] {
+                assert!(flows.iter().all(|flow| all.insert(*flow)), "a flow twice: {slice:?}");
             }
         }
         assert_eq!(begun, ended);
         for counter in &self.counters {
-            let value = counter["value"].as_f64();
+            let args = counter["args"].as_object().expect("values");
+            let value = args.values().next().and_then(Value::as_f64);
             assert!(value.is_some_and(|value| value >= 0.0), "{counter}");
-            assert_eq!(self.tracks[text(&counter["track"])]["is_counter"], true);
         }
     }
 
-    fn name_track(&self, event: &Value) -> &str {
-        text(&self.tracks[text(&event["track"])]["name"])
-    }
-
-    /// Returns the process of a rank.
-    fn find_process(&self, rank: usize) -> (&str, &Value) {
-        let name = format!("rank {rank} on ");
-        let is_of_rank = |track: &Value| text(&track["name"]).starts_with(&name);
-        let mut found = self.tracks.iter().filter(|(_, track)| is_of_rank(track));
-        let (number, track) = found.next().expect("the rank");
-        (number, track)
+    /// Returns the number of the process of a rank, and its labels.
+    fn find_process(&self, rank: usize) -> (u64, &str) {
+        let beginning = format!("rank {rank} on ");
+        let mut found = self.processes.iter();
+        let found = found.find(|(_, (name, _))| name.starts_with(&beginning));
+        let (number, (_, labels)) = found.expect("the rank");
+        (*number, labels)
     }
 
     /// Lists the slices of a rank on the tracks of this name.
-    fn list_slices(&self, rank: usize, track: &str) -> Vec<&Value> {
+    fn list_slices(&self, rank: usize, track: &str) -> Vec<&Slice> {
         let (process, _) = self.find_process(rank);
         let slices = self.slices.iter();
         slices
-            .filter(|slice| {
-                let of = &self.tracks[text(&slice["track"])];
-                of["process"] == process && text(&of["name"]) == track
-            })
+            .filter(|slice| slice.track.0 == process && self.tracks[&slice.track] == track)
             .collect()
     }
 
@@ -118,14 +147,14 @@ impl ReadTrace {
     fn list_steps(&self, rank: usize, device: &str, work: &str) -> Vec<u64> {
         let slices = self.list_slices(rank, device).into_iter();
         slices
-            .filter(|slice| slice["name"] == work)
-            .map(|slice| slice["step"].as_u64().expect("a step"))
+            .filter(|slice| slice.name == work)
+            .map(|slice| number(&slice.event["args"], "step"))
             .collect()
     }
 
     fn list_names(&self, rank: usize) -> Vec<&str> {
         let slices = self.list_slices(rank, "phases and steps").into_iter();
-        slices.map(|slice| text(&slice["name"])).collect()
+        slices.map(|slice| slice.name.as_str()).collect()
     }
 }
 
@@ -135,7 +164,7 @@ fn text(value: &Value) -> &str {
 
 /// Runs `isochron` with the words of a line and a trace, which it returns.
 fn trace_run(mpi: &Mpi, folder: &Folder, ranks: usize, line: &str) -> ReadTrace {
-    let path = folder.path("t.pftrace");
+    let path = folder.path("t.json");
     let words = folder.words(&format!("{line} --trace {path}"));
     let mut command = mpi.command(ranks, &mpi.isochron, &words);
     command.env("ISOCHRON_TEST_FORCED_CHANGES", "2");
@@ -178,9 +207,7 @@ fn a_timeline_has_every_step_of_every_device() {
             }
             // Each device of the rank gets a flow of all panels that come by message.
             let panels = trace.list_slices(rank, "messages");
-            let begun = panels.iter().map(|slice| slice["flows"].as_array());
-            let begun = begun.map(|flows| flows.expect("flows").len());
-            assert!(begun.clone().any(|flows| flows == devices), "{panels:?}");
+            assert!(panels.iter().any(|slice| slice.flows.len() == devices), "{panels:?}");
         }
     }
 }
@@ -206,7 +233,7 @@ fn a_timeline_shows_looks_and_changes_of_the_division() {
                 assert!(of_device.is_sorted_by(|a, b| a < b), "{of_device:?}");
                 steps.extend(of_device);
                 let slices = trace.list_slices(rank, device);
-                let looks = slices.iter().filter(|slice| slice["name"] == "measurement");
+                let looks = slices.iter().filter(|slice| slice.name == "measurement");
                 assert!(looks.count() > 0, "{device}: {slices:?}");
             }
             assert!(steps.into_iter().eq(0..12), "rank {rank}");
@@ -224,35 +251,31 @@ fn clocks_of_several_hosts_are_compared() {
         return;
     };
     let folder = Folder::new();
-    let path = folder.path("t.pftrace");
+    let path = folder.path("t.json");
     let line = format!(
         "mxm --size 256 --block 32 --panel 32 --split c --strategy homogeneous --store none --trace {path}"
     );
     run(cluster::line_command(&cluster, &[1, 2], &line), HANGS).success();
     let trace = ReadTrace::read(&path);
     let errors_ns = [0, 1, 2].map(|rank| {
-        let (_, process) = trace.find_process(rank);
-        let label = process["labels"].as_array().expect("labels").first();
-        label.map_or(0.0, |label| {
-            let words: Vec<&str> = text(label).split(' ').collect();
-            let [.., error_us, "µs"] = words[..] else {
-                panic!("{label}");
-            };
-            1e3 * error_us.parse::<f64>().expect("a number")
-        })
+        let (_, label) = trace.find_process(rank);
+        let words: Vec<&str> = label.split(' ').collect();
+        match words[..] {
+            [""] => 0.0,
+            [.., error_us, "µs"] => 1e3 * error_us.parse::<f64>().expect("a number"),
+            _ => panic!("{label}"),
+        }
     });
     assert!(errors_ns[0] == 0.0 && errors_ns[1] > 0.0, "{errors_ns:?}");
     assert_eq!(errors_ns[1], errors_ns[2], "ranks of a host share its clock");
     // The emulated hosts read one clock, so panels that arrive have been sent before, within what the comparison may be off.
-    let times_of = |rank: usize, key: &str| -> BTreeMap<u64, f64> {
+    let times_of = |rank: usize, find: fn(&Slice) -> f64| -> BTreeMap<u64, f64> {
         let lanes = ["messages", "messages 2", "messages 3", "messages 4"];
         let slices = lanes.iter().flat_map(|lane| trace.list_slices(rank, lane));
-        slices
-            .map(|slice| (slice["step"].as_u64(), slice[key].as_f64()))
-            .map(|(step, time)| (step.expect("a step"), time.expect("a time")))
-            .collect()
+        slices.map(|slice| (number(&slice.event["args"], "step"), find(slice))).collect()
     };
-    let [first, second] = [0, 1].map(|rank| [times_of(rank, "begin_ns"), times_of(rank, "end_ns")]);
+    let [first, second] = [0, 1]
+        .map(|rank| [times_of(rank, |slice| slice.begin_ns), times_of(rank, |slice| slice.end_ns)]);
     let last = second[1].values().copied().fold(0.0, f64::max);
     let begun = first[0].values().copied().fold(f64::INFINITY, f64::min);
     // Half a microsecond was cut from the error that the label tells.
@@ -265,8 +288,8 @@ fn traces_that_cannot_be_written_are_refused_before_the_work() {
     let [mpi, _] = libraries();
     for (line, reason) in [
         ("mxm --size 64 --trace @", "is a folder"),
-        ("mxm --size 64 --trace @missing/t.pftrace", "there is no folder"),
-        ("mxm --size 64 --plan --trace @t.pftrace", "'--plan' cannot be used with '--trace"),
+        ("mxm --size 64 --trace @missing/t.json", "there is no folder"),
+        ("mxm --size 64 --plan --trace @t.json", "'--plan' cannot be used with '--trace"),
     ] {
         let stderr = run(mpi.command(2, &mpi.isochron, &folder.words(line)), SOON).failure(2);
         assert_eq!(stderr.matches(reason).count(), 1, "{stderr}");
