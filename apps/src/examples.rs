@@ -40,6 +40,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("health", &["mpirun --map-by ppr:1:node isochron health", "isochron health --json"]),
+    ("links", &["mpirun --map-by ppr:1:node isochron links --svg links.svg"]),
     ("balance", &["mpirun -n 2 isochron balance jacobi --units 4000 --out models"]),
     (
         "partition",

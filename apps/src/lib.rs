@@ -19,6 +19,7 @@ mod host_share;
 mod launch;
 mod layout;
 mod lines;
+mod links;
 mod log;
 mod man_pages;
 mod manuals;
@@ -113,6 +114,12 @@ enum Subcommands {
     /// The exit status is 0 if all devices are healthy, 1 if one is slow, 2 if one failed or the check itself did, and 3
     /// if there is nothing to compare one with.
     Health(Box<health::HealthArguments>),
+    /// Find the levels of the network between the hosts of the job, and links that are slower than those like them
+    ///
+    /// One rank of each host, or all ranks of one host, exchange short and long messages in pairs, all at once, until every pair
+    /// has met. What is slow in a second look too is named with the likely cause. The exit status is 0 if nothing is slow, and 1
+    /// otherwise.
+    Links(links::LinksArguments),
     /// Divide a kernel's units over the ranks so that all take the same time, by measuring and dividing again
     Balance(Box<balance::DpaArguments>),
     /// Write a platform file with the devices of every rank's host, to be edited and passed by --platform
@@ -250,6 +257,7 @@ impl Subcommands {
             Self::Mxm(arguments) => Some(arguments.watch),
             Self::Measure(arguments) => Some(arguments.watch),
             Self::Health(arguments) => Some(arguments.watch()),
+            Self::Links(arguments) => Some(arguments.watch),
             Self::Balance(arguments) => Some(arguments.watch),
             Self::Topology(arguments) => arguments.is_of_job().then_some(WatchArguments::DEFAULT),
             Self::Config(_) => Some(WatchArguments::DEFAULT),
@@ -338,6 +346,7 @@ fn run_command<'a>(
         },
         Subcommands::Measure(arguments) => measure::run(comm, arguments)?,
         Subcommands::Health(arguments) => health::run(comm, arguments)?,
+        Subcommands::Links(arguments) => links::run(comm.as_ref(), arguments)?,
         Subcommands::Balance(arguments) => balance::run(comm.as_ref(), arguments)?,
         Subcommands::Config(arguments) => config::run(comm.as_ref(), arguments)?,
         Subcommands::Topology(arguments) if arguments.is_of_job() => {

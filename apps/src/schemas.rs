@@ -23,6 +23,7 @@ use crate::balance::BalanceDocument;
 use crate::check::CheckAnswer;
 use crate::health::document::HealthDocument;
 use crate::layout::LayoutAnswer;
+use crate::links::document::LinksDocument;
 use crate::measure::report::MeasureDocument;
 use crate::models::diff::ModelDifference;
 use crate::models::edit::StoreChange;
@@ -66,6 +67,7 @@ fn list_schemas() -> Vec<DocumentSchema> {
         describe::<TopologyDocument<'_>>(written.clone(), "topology", "topology"),
         describe::<MeasureDocument>(written.clone(), "measure", "kernel speeds"),
         describe::<HealthDocument>(written.clone(), "health", "health"),
+        describe::<LinksDocument>(written.clone(), "links", "links"),
         describe::<TraceDocument>(written.clone(), "trace-model", "traced models"),
         describe::<BalanceDocument>(written.clone(), "balance", "balance"),
         describe::<PartitionAnswer>(written.clone(), "partition", "partition"),

@@ -135,6 +135,7 @@ pub mod health;
 pub mod layout;
 pub mod learn;
 pub mod model;
+pub mod network;
 pub mod partition;
 pub mod predict;
 pub use isochron_base::printable;

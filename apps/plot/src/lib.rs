@@ -3,7 +3,8 @@
 //! * [`Plot`]: curves and measurements on linear axes, as SVG ([`draw_plots`]) or in characters ([`draw_in_terminal`]);
 //! * [`draw_log_log`]: [`PlotSeries`] of points on logarithmic axes;
 //! * [`draw_bars`]: groups of bars in [`BarPanel`]s;
-//! * [`Timeline`]: bars in lanes over time.
+//! * [`Timeline`]: bars in lanes over time;
+//! * [`HeatMap`]: a matrix of values as coloured cells.
 //!
 //! The crate knows nothing of devices, models or reports. It shares the rule by which names are printed.
 //!
@@ -50,6 +51,7 @@ mod area;
 mod axis;
 mod bars;
 pub mod color;
+mod heat_map;
 mod log_log;
 mod plots;
 mod svg;
@@ -58,6 +60,7 @@ mod text_width;
 mod timeline;
 
 pub use bars::{Bar, BarPanel, draw_bars};
+pub use heat_map::HeatMap;
 pub use log_log::{PlotSeries, draw_log_log};
 pub use plots::{Curve, Mark, Plot, draw_plots};
 pub use terminal::draw_in_terminal;

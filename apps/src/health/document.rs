@@ -13,6 +13,7 @@ use super::heat_map::{HeatRow, format_heat_map};
 use super::sizes::SIZES;
 use crate::documents::FormatVersion;
 use crate::lines::{count, wrap};
+use crate::links::document::LinksDocument;
 use crate::table::TextTable;
 
 /// Facts of a host that tell a device from others, and not its state.
@@ -39,6 +40,8 @@ pub struct HealthDocument {
     notices: Vec<String>,
     /// Devices of the job.
     devices: Vec<CheckedDeviceDocument>,
+    /// Links between the hosts; `null` for one host, and if the check was cut off before.
+    links: Option<LinksDocument>,
 }
 
 /// A device of the job.
@@ -99,6 +102,7 @@ impl HealthDocument {
         devices: &HealthDevices,
         found: Vec<DeviceHealth>,
         failures: &[Option<String>],
+        links: Option<LinksDocument>,
         notices: Vec<String>,
     ) -> Self {
         let healthy: Vec<bool> =
@@ -125,16 +129,25 @@ impl HealthDocument {
             })
             .collect();
         let work = devices.work();
-        let worst = documents.iter().map(|device| device.health).max();
-        let health = worst.unwrap_or(Health::Unknown);
+        let of_devices =
+            documents.iter().map(|device| device.health).max().unwrap_or(Health::Unknown);
+        let slow_links = links.as_ref().filter(|links| !links.is_sound()).map(LinksDocument::line);
+        let health = if slow_links.is_some() { of_devices.max(Health::Slow) } else { of_devices };
+        let line = describe_job(of_devices, &documents);
+        let line = match slow_links {
+            None => line,
+            Some(slow) if of_devices == Health::Healthy => slow.to_owned(),
+            Some(slow) => format!("{line}; {slow}"),
+        };
         Self {
             schema: FormatVersion,
             health,
-            line: describe_job(health, &documents),
+            line,
             measured_with: format!("update of C, {}, panels of {}", work.element, work.width),
             rounds: devices.rounds.len(),
             notices,
             devices: documents,
+            links,
         }
     }
 
@@ -167,6 +180,7 @@ impl HealthDocument {
             text += &self.draw_heat_map(model, width);
             text.push('\n');
         }
+        text += &self.links.as_ref().map_or(String::new(), |links| links.describe(width) + "\n");
         for notice in &self.notices {
             text += &wrap(&format!("note: {notice}"), width);
         }
@@ -427,6 +441,7 @@ mod tests {
             rounds: 10,
             notices: vec!["a notice".to_owned()],
             devices,
+            links: None,
         };
         let text = document.format(80);
         // 2 × 256 × 10⁶ operations in 0.512 s.

@@ -26,7 +26,7 @@ pub fn format_heat_map(model: &str, units: &[u64], rows: Vec<HeatRow>, width: us
 }
 
 /// Shows a relative speed in percent, with its shade.
-fn show_speed(speed: Option<f64>) -> String {
+pub fn show_speed(speed: Option<f64>) -> String {
     let Some(speed) = speed else {
         return "- ".to_owned();
     };

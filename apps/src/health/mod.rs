@@ -3,6 +3,7 @@
 mod devices;
 pub(crate) mod document;
 mod heat_map;
+pub(crate) use heat_map::show_speed;
 mod sizes;
 
 use std::sync::Arc;
@@ -19,6 +20,8 @@ use isochron_hierarchy::health::{Health, HealthCheck, HealthRule, RoundRequest};
 use crate::choices::NodeArguments;
 use crate::failure::Failure;
 use crate::lines::{count, output_width};
+use crate::links::document::LinksDocument;
+use crate::links::members::Members;
 use crate::named_values::{name_all, name_blas};
 use crate::numbers::parse_positive;
 use crate::output::Answer;
@@ -94,6 +97,8 @@ pub fn run(comm: &Arc<dyn Comm>, arguments: &HealthArguments) -> Result<Option<A
     let found = head.as_ref().map(HealthCheck::judge);
     let health = found.as_ref().map(|found| found.iter().map(|device| device.health));
     devices.keep_times(comm.as_ref(), health.map(Iterator::collect))?;
+    progress.show("health: links between the hosts");
+    let links = check_links(comm.as_ref(), &devices)?;
     let failures = devices.gather_failures(comm.as_ref())?;
     let mut notices = devices.gather_notices(comm.as_ref())?;
     let (Some(found), Some(check)) = (found, head) else {
@@ -103,13 +108,23 @@ pub fn run(comm: &Arc<dyn Comm>, arguments: &HealthArguments) -> Result<Option<A
     if is_cut {
         notices.push(devices.describe_cut(arguments.seconds));
     }
-    let document = HealthDocument::new(&devices, found, &failures, notices);
+    let document = HealthDocument::new(&devices, found, &failures, links, notices);
     let format = |document: &HealthDocument| document.format(output_width());
     let answer = Answer::new(arguments.json, &document, format)?;
     Ok(Some(match find_status(document.health(), is_cut) {
         0 => answer,
         status => answer.with_failure(Failure { message: String::new(), status }),
     }))
+}
+
+/// Checks the links between the hosts, if there are several and the seconds of the check are not over.
+///
+/// # Collective
+/// All ranks.
+fn check_links(comm: &dyn Comm, devices: &HealthDevices) -> Result<Option<LinksDocument>, Error> {
+    let members = Members::find(comm)?;
+    let is_over = comm.share(0, (comm.rank() == 0).then(|| devices.is_over()))?;
+    if is_over || !members.are_hosts { Ok(None) } else { members.check(comm, &mut |_| {}) }
 }
 
 /// Shares the head rank's request for a round; `None` at the end of the check, or of its seconds.

@@ -15,6 +15,7 @@ mod layouts;
 mod learn;
 mod learning;
 mod model;
+mod network;
 mod npa;
 mod partition;
 mod points_file;

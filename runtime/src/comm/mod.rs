@@ -21,6 +21,7 @@ pub(crate) mod launched;
 mod letter;
 mod links;
 mod local;
+pub(crate) mod pairs;
 mod pause;
 pub(crate) mod rounds;
 pub(crate) mod settings;

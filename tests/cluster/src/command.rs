@@ -65,6 +65,16 @@ struct Up {
     /// Cores to bind the hosts to, in turn: 0,1
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     cpus: Vec<String>,
+    /// Hosts in each group, behind an uplink: 3,3
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    groups: Vec<String>,
+    /// Bandwidth of each group's uplink, in each direction [default: that of a host]
+    #[arg(long, value_name = "RATE", requires = "groups")]
+    uplink: Option<String>,
+    /// Links that are not as the others: iso-3:rate=50mbit (or out, in, latency, jitter, loss), iso-1+iso-4:rate=25mbit (or
+    /// latency)
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    slow: Vec<String>,
     #[command(flatten)]
     which: Which,
 }
@@ -275,6 +285,10 @@ impl Up {
         spec.quotas = quotas.collect::<Result<_, _>>()?;
         let cpus = self.cpus.iter().map(|text| parse_number("CPU", text));
         spec.cpus = cpus.collect::<Result<_, _>>()?;
+        let groups = self.groups.iter().map(|text| parse_number("groups", text));
+        spec.groups = groups.collect::<Result<_, _>>()?;
+        spec.uplink = self.uplink.as_ref().map(|text| text.parse()).transpose()?;
+        spec.flaws = self.slow.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
         Ok(spec)
     }
 }

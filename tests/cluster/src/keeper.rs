@@ -73,11 +73,11 @@ fn make_cluster(
         .map_err(|error| ClusterError::Missing(format!("namespaces cannot be made ({error})")))?;
     let mut holders = start_hosts(spec, program)?;
     let hosts = describe_hosts(&holders)?;
-    let devices = if spec.latency.ns() == 0 {
+    let devices = if spec.needs_switch() {
+        link::make_taps(&hosts)?
+    } else {
         link::make_bridge(&hosts, spec.bandwidth)?;
         Vec::new()
-    } else {
-        link::make_taps(&hosts)?
     };
     for holder in &mut holders {
         holder.input.write_all(b"linked\n").during("a host")?;
@@ -171,7 +171,7 @@ fn hold_hosts(
             std::thread::park();
         }
     }
-    let switch = Switch::new(spec.n_hosts, spec.bandwidth, spec.latency);
+    let switch = Switch::of_spec(spec);
     let outcome = serve_frames(switch, devices).during("the switch");
     drop(holders);
     outcome

@@ -2,7 +2,8 @@
 //!
 //! An [`EmulatedCluster`] is made of what a [`Spec`] asks for. Each host is a set of Linux namespaces with its own
 //! hostname, network card, shared memory and control group; programs in it see the files and cores of the machine. The
-//! hosts are joined by the kernel's bridge or, if a latency is asked for, by a [switch](switch::Switch) in user space.
+//! hosts are joined by the kernel's bridge or, if a latency, groups or flaws are asked for, by a [switch](switch::Switch) in
+//! user space.
 //! `mpirun` reaches them by a script that stands for ssh.
 //!
 //! A *keeper*, a process in the background, holds the hosts and is the switch. Whatever ends the keeper ends the
@@ -30,6 +31,7 @@
 pub mod check;
 mod cluster;
 mod error;
+mod flaw;
 mod groups;
 pub mod host;
 pub mod keeper;
@@ -45,6 +47,7 @@ mod units;
 
 pub use cluster::{EmulatedCluster, cluster_names, take_down};
 pub use error::ClusterError;
+pub use flaw::{Flaw, FlawKind};
 pub use launch::{MpiFamily, MpiLauncher, split_remote};
 pub use spec::Spec;
 pub use state::{ClusterState, EmulatedHost};

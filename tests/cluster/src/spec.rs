@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::ClusterError;
+use crate::flaw::Flaw;
 use crate::units::{Latency, Quota, Rate};
 
 /// Most hosts of a cluster: the addresses of one network.
@@ -25,6 +26,12 @@ pub struct Spec {
     pub quotas: Vec<Quota>,
     /// Cores of the hosts: host `i` (from 0) is bound to `cpus[i % cpus.len()]`; empty for unbound hosts.
     pub cpus: Vec<usize>,
+    /// Numbers of hosts in each group, which have an uplink to the others; empty for one group.
+    pub groups: Vec<usize>,
+    /// Bandwidth of each group's uplink, in each direction; `None` for that of a host.
+    pub uplink: Option<Rate>,
+    /// Links that are not as the others.
+    pub flaws: Vec<Flaw>,
 }
 
 impl Spec {
@@ -40,6 +47,9 @@ impl Spec {
             latency: Latency::default(),
             quotas: Vec::new(),
             cpus: Vec::new(),
+            groups: Vec::new(),
+            uplink: None,
+            flaws: Vec::new(),
         };
         spec.validate()?;
         Ok(spec)
@@ -59,6 +69,17 @@ impl Spec {
             let list: Vec<_> = self.quotas.iter().map(Quota::to_string).collect();
             let reason = format!("give one for all hosts, or one for each of the {}", self.n_hosts);
             return Err(ClusterError::value("quota", list.join(","), &reason));
+        }
+        if !self.groups.is_empty() && self.groups.iter().sum::<usize>() != self.n_hosts {
+            let list: Vec<_> = self.groups.iter().map(usize::to_string).collect();
+            let reason = format!("the groups must hold the {} hosts", self.n_hosts);
+            return Err(ClusterError::value("groups", list.join(","), &reason));
+        }
+        if let Some(flaw) =
+            self.flaws.iter().find(|flaw| flaw.host.max(flaw.other.unwrap_or(0)) >= self.n_hosts)
+        {
+            let reason = format!("there are {} hosts", self.n_hosts);
+            return Err(ClusterError::value("flaw", flaw, &reason));
         }
         let here = rustix::thread::sched_getaffinity(None).unwrap_or_default();
         let limit = rustix::thread::CpuSet::MAX_CPU;
@@ -81,6 +102,20 @@ impl Spec {
 
     fn full_quota(&self, idx: usize) -> Quota {
         self.quotas.get(idx).or_else(|| self.quotas.first()).copied().unwrap_or_default()
+    }
+
+    /// Returns the group of host `idx`, from 0.
+    pub fn group(&self, idx: usize) -> usize {
+        let ends = self.groups.iter().scan(0, |end, hosts| {
+            *end += hosts;
+            Some(*end)
+        });
+        ends.take_while(|end| *end <= idx).count()
+    }
+
+    /// Returns `true` if only the switch in user space makes such a network.
+    pub(crate) fn needs_switch(&self) -> bool {
+        self.latency.ns() > 0 || !self.groups.is_empty() || !self.flaws.is_empty()
     }
 
     /// Returns the core of host `idx`, from 0.

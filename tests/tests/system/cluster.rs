@@ -18,14 +18,70 @@ pub fn bring_up(
     links: Option<[&str; 2]>,
     quotas: &[&str],
 ) -> Option<EmulatedCluster> {
+    bring_up_with(test, hosts, links, |spec| {
+        spec.quotas = quotas.iter().map(|text| text.parse().expect("a quota")).collect();
+    })
+}
+
+/// Brings up hosts with these links and what else is set.
+fn bring_up_with(
+    test: &str,
+    hosts: usize,
+    links: Option<[&str; 2]>,
+    set: impl FnOnce(&mut Spec),
+) -> Option<EmulatedCluster> {
     let name = format!("{test}-{}", std::process::id());
     let mut spec = Spec::new(&name, hosts).expect("a specification");
     if let Some([bandwidth, latency]) = links {
         spec.bandwidth = Some(bandwidth.parse().expect("a bandwidth"));
         spec.latency = latency.parse().expect("a latency");
     }
-    spec.quotas = quotas.iter().map(|text| text.parse().expect("a quota")).collect();
+    set(&mut spec);
     EmulatedCluster::bring_up_for_test(&cluster_program(), &spec)
+}
+
+#[test]
+fn slow_links_are_named_with_their_cause() {
+    let slow = Some(["100mbit", "100us"]);
+    for (flaw, groups, cause, named) in [
+        ("iso-2:rate=50mbit", &[][..], "adapter", &["iso-2"][..]),
+        ("iso-4:latency=2ms", &[], "latency", &["iso-4"]),
+        ("iso-1+iso-3:rate=25mbit", &[], "route", &["iso-1", "iso-3"]),
+        ("", &[2, 2], "uplink", &["iso-1", "iso-2", "iso-3", "iso-4"]),
+        ("", &[], "", &[]),
+    ] {
+        let set = |spec: &mut Spec| {
+            spec.flaws = flaw.parse().into_iter().collect();
+            spec.groups = groups.to_vec();
+            spec.uplink = Some("25mbit".parse().expect("a bandwidth"));
+        };
+        let Some(cluster) = bring_up_with("links", 4, slow, set) else {
+            return;
+        };
+        let folder = Folder::new();
+        let map = folder.path("map.svg");
+        let line = format!("links --json --svg {map}");
+        let outcome = run(line_command(&cluster, &[1, 1, 1, 1], &line), HANGS);
+        let found = match cause {
+            "" => json(&outcome.success()),
+            _ => serde_json::from_str(&outcome.stdout).expect("JSON"),
+        };
+        let findings = list(&found["findings"], "cause");
+        let expected: Vec<&str> =
+            Some(cause).into_iter().filter(|cause| !cause.is_empty()).collect();
+        assert_eq!(findings, expected, "{flaw} {found}");
+        let members = list(&found["findings"], "members");
+        assert_eq!(
+            members.first().map_or(&Value::Null, |names| names),
+            &match cause {
+                "" => Value::Null,
+                _ => Value::from(named.to_vec()),
+            }
+        );
+        let depth = found["members"][0]["groups"].as_array().map(Vec::len);
+        assert_eq!(depth, Some(usize::from(!groups.is_empty())), "{found}");
+        assert!(std::fs::read_to_string(&map).is_ok_and(|text| text.starts_with("<svg")));
+    }
 }
 
 /// Three hosts of unlike speed.

@@ -1,0 +1,28 @@
+//! The network between the members of a job: groups of members that reach each other alike, and links that are slow.
+//!
+//! A member is a host, or a rank if there is one host. [`LinkCheck`] asks for [rounds](list_rounds) of messages in disjoint
+//! pairs, short and long ones, both ways at once, so that a round loads all adapters. Members of a [group](LinkReport::groups)
+//! reach each other faster than others; pairs that share as many groups are of one level and are compared with each other.
+//! The shape of an excess tells the [cause](LinkCause):
+//!
+//! | slow | cause |
+//! |---|---|
+//! | all pairs of a member, both ways or one | its adapter |
+//! | all pairs between two groups | their uplink |
+//! | one pair | its route |
+//! | at short messages only | latency |
+//! | only when all send | contention |
+//! | only while devices compute | progress |
+
+mod check;
+mod groups;
+mod lengths;
+mod rounds;
+mod table;
+
+pub use check::{
+    LinkCause, LinkCheck, LinkFinding, LinkPart, LinkPass, LinkReport, LinkRequest, LinkRule,
+    MessageTimes, PairTimes, PairTimesOneWay, list_lossy,
+};
+pub use lengths::MessageLengths;
+pub use rounds::list_rounds;

@@ -1,0 +1,122 @@
+//! Messages that ranks exchange in pairs, to be timed.
+
+use std::time::Instant;
+
+use isochron_hierarchy::network::{MessageTimes, PairTimes};
+use isochron_hierarchy::times::find_median;
+
+use super::contract::Comm;
+use super::transfer::{Message, Transfer};
+use crate::error::Error;
+
+/// Bytes of the short messages, in which the latency counts.
+pub const SHORT_BYTES: usize = 8;
+
+/// Bounds of the bytes of long messages, in which the bandwidth counts.
+const LONG_BYTES: [usize; 2] = [64 << 10, 4 << 20];
+
+/// Most seconds of a long message.
+const LONG_S: f64 = 0.1;
+
+/// Repetitions of a message, of which the median counts.
+const REPETITIONS: usize = 5;
+
+/// Chooses the bytes of long messages: the most, up to 4 MiB, that take up to 0.1 s in these pairs of ranks at once.
+///
+/// # Errors
+/// Returns the errors of [`Comm`].
+///
+/// # Collective
+/// All ranks, with the same pairs.
+pub fn choose_long_bytes(comm: &dyn Comm, pairs: &[(usize, usize)]) -> Result<usize, Error> {
+    let [least, most] = LONG_BYTES;
+    let mut bytes = least;
+    while bytes < most {
+        let mine_s = time_partner(comm, pairs, bytes, 2)?;
+        // The faster of two: a message that was lost in part says nothing.
+        let longest_s = comm.largest(
+            mine_s.map_or(0.0, |times_s| times_s.into_iter().fold(f64::INFINITY, f64::min)),
+        )?;
+        if 2.0 * longest_s > LONG_S {
+            break;
+        }
+        bytes *= 2;
+    }
+    Ok(bytes)
+}
+
+/// Times short messages and long ones of these bytes between ranks in pairs, all pairs at once. Other ranks take part without a
+/// partner. Returns the times of each pair, on every rank.
+///
+/// A message goes one way and is answered by a short one: the other way is timed next. Both ways at once would measure how TCP
+/// shares a link between messages and their acknowledgements.
+///
+/// # Errors
+/// Returns the errors of [`Comm`].
+///
+/// # Collective
+/// All ranks, with the same pairs and bytes.
+pub fn time_pairs(
+    comm: &dyn Comm,
+    pairs: &[(usize, usize)],
+    long_bytes: usize,
+) -> Result<Vec<PairTimes>, Error> {
+    let [short_s, long_s] = [SHORT_BYTES, long_bytes].map(|bytes| {
+        let times_s = time_partner(comm, pairs, bytes, REPETITIONS)?;
+        Ok::<_, Error>(times_s.map(|times_s| find_median(&times_s)))
+    });
+    let (short_s, long_s) = (short_s?.map(|both_s| both_s / 2.0), long_s?);
+    let sent =
+        short_s.zip(long_s).map(|(short_s, both_s)| [short_s, (both_s - short_s).max(short_s)]);
+    let sent = comm.gather(&sent)?;
+    let from = |rank: usize| sent[rank].map(|[short_s, long_s]| MessageTimes { short_s, long_s });
+    Ok(pairs.iter().map(|&(a, b)| Some([from(a)?, from(b)?])).collect())
+}
+
+/// Times messages to this rank's partner, and short answers. Returns the seconds of both by repetition; `None` without a partner.
+fn time_partner(
+    comm: &dyn Comm,
+    pairs: &[(usize, usize)],
+    bytes: usize,
+    repetitions: usize,
+) -> Result<Option<Vec<f64>>, Error> {
+    let rank = comm.rank();
+    let partner = pairs.iter().find_map(|&(a, b)| match rank {
+        _ if a == rank => Some((b, true)),
+        _ if b == rank => Some((a, false)),
+        _ => None,
+    });
+    comm.barrier()?;
+    let Some((partner, is_first)) = partner else {
+        return Ok(None);
+    };
+    // Not zeros, so that the pages exist before the first message: making them would be timed with it.
+    let mut buffers = vec![vec![1_u8; bytes], vec![1; SHORT_BYTES]];
+    let [message, answer] = [bytes, SHORT_BYTES].map(|bytes| 0..bytes);
+    let [message, answer] =
+        [Message::plain(partner, 0, message), Message::plain(partner, 1, answer)].map(|it| [it]);
+    let mut times_s = Vec::new();
+    for is_sender in [is_first, !is_first] {
+        for _ in 0..=repetitions {
+            let start = Instant::now();
+            let (first, last) = if is_sender { (&message, &answer) } else { (&answer, &message) };
+            if is_sender {
+                buffers = exchange(Transfer::start(comm, buffers, first, last)?)?;
+                times_s.push(start.elapsed().as_secs_f64());
+            } else {
+                buffers = exchange(Transfer::start(comm, buffers, &[], last)?)?;
+                buffers = exchange(Transfer::start(comm, buffers, first, &[])?)?;
+            }
+        }
+    }
+    // The first one finds a link that has rested, and memory that the library has not seen.
+    Ok(Some(times_s.split_off(1)))
+}
+
+/// Waits for messages. No rank sleeps meanwhile: waking up takes longer than a message.
+fn exchange(mut transfer: Transfer<'_, u8>) -> Result<Vec<Vec<u8>>, Error> {
+    while !transfer.progress()? {
+        std::thread::yield_now();
+    }
+    transfer.finish()
+}
