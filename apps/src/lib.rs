@@ -111,8 +111,11 @@ enum Subcommands {
     /// deviations below its class, in a second look too. The last line of the answer tells it all, as a reason to drain
     /// a node.
     ///
-    /// The exit status is 0 if all devices are healthy, 1 if one is slow, 2 if one failed or the check itself did, and 3
-    /// if there is nothing to compare one with.
+    /// Then all devices multiply whole numbers, and every element is compared; and the links between several hosts are checked as by
+    /// `links`.
+    ///
+    /// The exit status is 0 if all devices are healthy, 1 if one is slow or computes wrongly or a link is slow, 2 if one failed or
+    /// the check itself did, and 3 if there is nothing to compare one with.
     Health(Box<health::HealthArguments>),
     /// Find the levels of the network between the hosts of the job, and links that are slower than those like them
     ///

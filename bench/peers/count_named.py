@@ -1,7 +1,7 @@
 """Counts the checks of emulated hosts that name the slow one and the cause.
 
 count_named.py TRIES HOST CAUSE PROGRAM...: PROGRAM starts `isochron health --json`. HOST is the slow host, and CAUSE what makes it
-slow; both are `none` if there is none. Prints how many tries called the devices of HOST slow by CAUSE,
+slow, or `wrong`; both are `none` if there is none. Prints how many tries called the devices of HOST slow by CAUSE, or wrong,
 and all others healthy.
 """
 
@@ -18,6 +18,7 @@ for _ in range(int(tries)):
     report = json.loads(job.stdout)
     print(report["line"], file=sys.stderr)
     found = [(device["health"], device["cause"]) for device in report["devices"]]
-    expected = [("slow", cause) if device["host"] == host else ("healthy", None) for device in report["devices"]]
+    unwell = ("wrong", None) if cause == "wrong" else ("slow", cause)
+    expected = [unwell if device["host"] == host else ("healthy", None) for device in report["devices"]]
     named += found == expected
 print(json.dumps({"named": named}))

@@ -1,5 +1,7 @@
 //! The devices of the job at work for their check.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use isochron_core::Error;
@@ -10,7 +12,7 @@ use isochron_core::internal::{
 use isochron_core::plan::Problem;
 use isochron_core::session::Session;
 use isochron_core::store::{KeySource, KeyedWork, KnownModel};
-use isochron_devices::measure::UpdateOperands;
+use isochron_devices::measure::{ProductCount, UpdateOperands, count_wrong_products};
 use isochron_devices::{
     Depth, DeviceClock, DeviceError, DeviceKind, ElementType, MeasureConfig, measure_team,
 };
@@ -36,6 +38,9 @@ const HOPELESS: f64 = 16.0;
 /// Repetitions of an update before the side of a class is doubled. The fastest one counts: a disturbed one would end the search at
 /// sizes for which the model store has no times.
 const SIDE_REPETITIONS: usize = 3;
+
+/// Products of whole numbers of each device: with 99.9 % they show one wrong product of ten thousand.
+const PRODUCTS: u64 = 70_000;
 
 /// Ratio of sizes up to which the model store tells the time of one by the nearest that was measured.
 const NEAR: f64 = 1.5;
@@ -386,6 +391,64 @@ impl HealthDevices {
         Ok(alone)
     }
 
+    /// Has all devices of the job multiply whole numbers, as often as wanted or for half of the seconds that are left. Returns the
+    /// products of all devices. Those by points do not compute as fast as they can, and have none.
+    ///
+    /// # Errors
+    /// Every rank fails if any does. A device that fails is no error.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub fn count_products(&mut self, comm: &dyn Comm) -> Result<Vec<ProductCount>, Error> {
+        let devices = self.session.devices().iter().zip(&self.failures);
+        let works: Vec<bool> = devices
+            .map(|(info, failure)| failure.is_none() && info.clock != DeviceClock::Prescribed)
+            .collect();
+        let end = Instant::now() + self.deadline.saturating_duration_since(Instant::now()) / 2;
+        let counted = count_wrong_products(self.session.team(), &works, PRODUCTS, &mut || {
+            Instant::now() >= end
+        });
+        let counted = match counted {
+            Err(DeviceError::Device { device, source }) => {
+                self.note_failure(&device, &source.to_string());
+                Ok(vec![ProductCount::default(); works.len()])
+            }
+            counted => counted.map_err(Error::from),
+        };
+        Ok(comm.gather(&agree(comm, counted)?)?.concat())
+    }
+
+    /// Returns `true` if each host is a machine of its own: hosts that are emulated on one share its cores.
+    pub fn have_own_machines(&self) -> bool {
+        let hosts: BTreeMap<&str, Option<&str>> = self
+            .devices
+            .iter()
+            .map(|device| (&*device.source.place, device.source.conditions.machine.as_deref()))
+            .collect();
+        let machines: BTreeSet<&str> = hosts.values().copied().flatten().collect();
+        machines.len() == hosts.len()
+    }
+
+    /// Does some work while the devices of this rank compute.
+    pub fn compute_meanwhile(&mut self, work: &mut dyn FnMut()) {
+        let works: Vec<bool> = self.failures.iter().map(Option::is_none).collect();
+        let (team, is_done) = (self.session.team(), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            let mut is_over = || is_done.load(Ordering::Relaxed);
+            // A device that fails now has been checked before.
+            scope.spawn(move || count_wrong_products(team, &works, u64::MAX, &mut is_over).is_ok());
+            work();
+            is_done.store(true, Ordering::Relaxed);
+        });
+    }
+
+    /// Notes that a device of this rank computes no longer.
+    fn note_failure(&mut self, name: &str, reason: &str) {
+        let devices = self.session.devices().iter().zip(&mut self.failures);
+        let failed = devices.filter(|(info, _)| info.name == name);
+        failed.for_each(|(_, failure)| *failure = Some(reason.to_owned()));
+    }
+
     /// Repeats updates of these columns on this rank's devices as often as given, if `in_step` agrees each time. A device that
     /// fails is noted and has no more work.
     fn repeat(
@@ -417,10 +480,7 @@ impl HealthDevices {
                 Ok(found.map(|(found, &columns)| (columns > 0).then_some(found)).collect())
             }
             Err(DeviceError::Device { device, source }) => {
-                let devices = self.session.devices().iter();
-                let failed =
-                    devices.zip(&mut self.failures).filter(|(info, _)| info.name == device);
-                failed.for_each(|(_, failure)| *failure = Some(source.to_string()));
+                self.note_failure(&device, &source.to_string());
                 Ok(vec![None; columns.len()])
             }
             Err(error) => Err(error.into()),

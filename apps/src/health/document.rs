@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use isochron_devices::measure::ProductCount;
 use isochron_hierarchy::health::{ComparedWith, DeviceHealth, DeviceRound, Health, SlowCause};
 use isochron_hierarchy::printable::{escape, show_name};
 use isochron_hierarchy::times::find_median;
@@ -39,9 +40,9 @@ pub struct HealthDocument {
     /// Unusual findings about the hosts, the devices and the model store, one line each.
     notices: Vec<String>,
     /// Devices of the job.
-    devices: Vec<CheckedDeviceDocument>,
+    pub(super) devices: Vec<CheckedDeviceDocument>,
     /// Links between the hosts; `null` for one host, and if the check was cut off before.
-    links: Option<LinksDocument>,
+    pub(super) links: Option<LinksDocument>,
 }
 
 /// A device of the job.
@@ -49,7 +50,7 @@ pub struct HealthDocument {
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct CheckedDeviceDocument {
     /// Its rank.
-    rank: usize,
+    pub(super) rank: usize,
     /// Its host.
     pub(super) host: String,
     /// Its name.
@@ -59,20 +60,24 @@ pub struct CheckedDeviceDocument {
     /// Limits of its host; empty without any.
     limits: String,
     /// Its condition.
-    health: Health,
+    pub(super) health: Health,
     /// The likely cause; `null` if it is not slow.
     cause: Option<SlowCause>,
     /// The times that it was compared with: `class` (devices of its model and limits), `other-limits` (devices of its model,
     /// because few have its limits), `history` (its own in the model store), or `nothing`.
     compared_with: ComparedWith,
     /// Its speed over that of its class, where it is slow, or else over all sizes; `null` without a comparison.
-    speed: Option<f64>,
+    pub(super) speed: Option<f64>,
     /// Part by which it has to be slower to be found beyond the noise; `null` without a comparison.
     found_from: Option<f64>,
     /// Facts of its host that differ from those of most healthy devices of its model, or from those of its history.
     facts: Vec<String>,
     /// The reason why it failed; `null` if it did not.
     failure: Option<String>,
+    /// Products of whole numbers that it computed, of which every element was compared.
+    pub(super) products: u64,
+    /// Those of them that were wrong, at least.
+    pub(super) wrong_products: u64,
     /// Its speeds by size.
     pub(super) sizes: Vec<CheckedSizeDocument>,
 }
@@ -102,6 +107,7 @@ impl HealthDocument {
         devices: &HealthDevices,
         found: Vec<DeviceHealth>,
         failures: &[Option<String>],
+        products: &[ProductCount],
         links: Option<LinksDocument>,
         notices: Vec<String>,
     ) -> Self {
@@ -119,6 +125,8 @@ impl HealthDocument {
                     limits: devices.devices[index].describe_limits(),
                     facts: list_facts(devices, index, &healthy, &found),
                     failure: failure.clone(),
+                    products: products[index].all,
+                    wrong_products: products[index].wrong,
                     sizes: list_sizes(devices, index, &found),
                     health: found.health,
                     cause: found.cause,
@@ -181,6 +189,7 @@ impl HealthDocument {
             text.push('\n');
         }
         text += &self.links.as_ref().map_or(String::new(), |links| links.describe(width) + "\n");
+        text += &wrap(&self.describe_products(), width);
         for notice in &self.notices {
             text += &wrap(&format!("note: {notice}"), width);
         }
@@ -213,6 +222,23 @@ impl HealthDocument {
         format_heat_map(model, &units, rows.collect(), width)
     }
 
+    /// Says how many products were compared, and the rate of errors that they would have shown with 99.9 %.
+    fn describe_products(&self) -> String {
+        let compared =
+            self.devices.iter().map(|device| device.products).filter(|&products| products > 0);
+        match compared.min() {
+            Some(least) => {
+                let rate = 1.0 - 1e-3_f64.powf(1.0 / least as f64);
+                format!(
+                    "{least} products or more of each device were compared element by element: one wrong in {:.0} would have been \
+                     found with 99.9 %",
+                    1.0 / rate
+                )
+            }
+            None => "no products were compared".to_owned(),
+        }
+    }
+
     /// Shows the operations per second of the largest size.
     fn show_rate(&self, device: &CheckedDeviceDocument) -> String {
         let panels = self.measured_with.rsplit(' ').next();
@@ -238,6 +264,10 @@ impl CheckedDeviceDocument {
             (Health::Failed, _) => {
                 let reason = self.failure.as_deref().unwrap_or("it did not compute");
                 format!("{name} failed: {}", escape(reason))
+            }
+            (Health::Wrong, _) => {
+                let Self { products, wrong_products, .. } = self;
+                format!("{name} computed {wrong_products} of {products} products wrongly")
             }
             (Health::Slow, Some(cause)) => {
                 let percent = 100.0 * self.speed.unwrap_or(0.0);
@@ -391,6 +421,8 @@ mod tests {
             found_from: Some(0.05),
             facts: cause.map(|_| "quota 0.40, others 0.80".to_owned()).into_iter().collect(),
             failure: (health == Health::Failed).then(|| "lost\nits bus".to_owned()),
+            products: 70_000,
+            wrong_products: 0,
             sizes: vec![CheckedSizeDocument {
                 units: 1_000_000,
                 t_s: Some(0.512),

@@ -4,27 +4,30 @@ mod devices;
 pub(crate) mod document;
 mod heat_map;
 pub(crate) use heat_map::show_speed;
+mod prometheus;
 mod sizes;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, ValueHint};
 use isochron_core::Error;
-use isochron_core::comm::Comm;
+use isochron_core::comm::{Comm, agree};
 use isochron_core::internal::watch::{RankPhase, enter};
-use isochron_core::store::StoreMode;
+use isochron_core::store::{StoreMode, read_clock_s};
 use isochron_devices::blas::BlasChoice;
+use isochron_devices::measure::ProductCount;
 use isochron_hierarchy::balance::BalanceStep;
-use isochron_hierarchy::health::{Health, HealthCheck, HealthRule, RoundRequest};
+use isochron_hierarchy::health::{DeviceHealth, Health, HealthCheck, HealthRule, RoundRequest};
 
 use crate::choices::NodeArguments;
 use crate::failure::Failure;
 use crate::lines::{count, output_width};
 use crate::links::document::LinksDocument;
-use crate::links::members::Members;
+use crate::links::members::{Members, WhileComputing};
 use crate::named_values::{name_all, name_blas};
 use crate::numbers::parse_positive;
-use crate::output::Answer;
+use crate::output::{Answer, create_file};
 use crate::terminal_line::TerminalLine;
 use crate::watch::WatchArguments;
 use devices::HealthDevices;
@@ -50,6 +53,9 @@ pub struct HealthArguments {
     #[arg(long, value_name = "USE", default_value_t = StoreMode::ReadWrite)]
     #[arg(value_parser = name_all::<StoreMode>(), hide_possible_values = true)]
     store: StoreMode,
+    /// File for the metrics of the check, as Prometheus's node exporter reads them from its folder of text files (*.prom)
+    #[arg(long, value_name = "FILE")]
+    prometheus: Option<PathBuf>,
     #[command(flatten)]
     watch: WatchArguments,
     /// Print JSON
@@ -74,6 +80,8 @@ impl HealthArguments {
 
 /// Runs the command on every rank; the head rank has an answer. Its exit status is that of the job's health.
 pub fn run(comm: &Arc<dyn Comm>, arguments: &HealthArguments) -> Result<Option<Answer>, Failure> {
+    let metrics = create_file(arguments.prometheus.as_deref().filter(|_| comm.rank() == 0));
+    let metrics = agree(comm.as_ref(), metrics)?;
     let session = arguments
         .node
         .set_up_session()
@@ -94,11 +102,13 @@ pub fn run(comm: &Arc<dyn Comm>, arguments: &HealthArguments) -> Result<Option<A
             check.observe(round);
         }
     }
-    let found = head.as_ref().map(HealthCheck::judge);
+    progress.show("health: products of whole numbers");
+    let products = devices.count_products(comm.as_ref())?;
+    let found = head.as_ref().map(|check| mark_wrong(check.judge(), &products));
     let health = found.as_ref().map(|found| found.iter().map(|device| device.health));
     devices.keep_times(comm.as_ref(), health.map(Iterator::collect))?;
     progress.show("health: links between the hosts");
-    let links = check_links(comm.as_ref(), &devices)?;
+    let links = check_links(comm.as_ref(), &mut devices)?;
     let failures = devices.gather_failures(comm.as_ref())?;
     let mut notices = devices.gather_notices(comm.as_ref())?;
     let (Some(found), Some(check)) = (found, head) else {
@@ -108,7 +118,10 @@ pub fn run(comm: &Arc<dyn Comm>, arguments: &HealthArguments) -> Result<Option<A
     if is_cut {
         notices.push(devices.describe_cut(arguments.seconds));
     }
-    let document = HealthDocument::new(&devices, found, &failures, links, notices);
+    let document = HealthDocument::new(&devices, found, &failures, &products, links, notices);
+    if let Some(metrics) = metrics {
+        metrics.fill(&document.format_metrics(read_clock_s()))?;
+    }
     let format = |document: &HealthDocument| document.format(output_width());
     let answer = Answer::new(arguments.json, &document, format)?;
     Ok(Some(match find_status(document.health(), is_cut) {
@@ -117,14 +130,31 @@ pub fn run(comm: &Arc<dyn Comm>, arguments: &HealthArguments) -> Result<Option<A
     }))
 }
 
+/// Marks the devices that computed a product wrongly.
+fn mark_wrong(mut found: Vec<DeviceHealth>, products: &[ProductCount]) -> Vec<DeviceHealth> {
+    let wrong = found.iter_mut().zip(products).filter(|(_, products)| products.wrong > 0);
+    wrong.for_each(|(device, _)| device.health = device.health.max(Health::Wrong));
+    found
+}
+
 /// Checks the links between the hosts, if there are several and the seconds of the check are not over.
 ///
 /// # Collective
 /// All ranks.
-fn check_links(comm: &dyn Comm, devices: &HealthDevices) -> Result<Option<LinksDocument>, Error> {
+fn check_links(
+    comm: &dyn Comm,
+    devices: &mut HealthDevices,
+) -> Result<Option<LinksDocument>, Error> {
     let members = Members::find(comm)?;
     let is_over = comm.share(0, (comm.rank() == 0).then(|| devices.is_over()))?;
-    if is_over || !members.are_hosts { Ok(None) } else { members.check(comm, &mut |_| {}) }
+    if is_over || !members.are_hosts {
+        return Ok(None);
+    }
+    let have_own_cores = devices.have_own_machines();
+    let mut computing = |work: &mut dyn FnMut()| devices.compute_meanwhile(work);
+    let computing: Option<&mut WhileComputing<'_>> =
+        if have_own_cores { Some(&mut computing) } else { None };
+    members.check(comm, &mut |_| {}, computing)
 }
 
 /// Shares the head rank's request for a round; `None` at the end of the check, or of its seconds.
@@ -160,7 +190,7 @@ fn find_status(health: Health, is_cut: bool) -> u8 {
     match health {
         Health::Unknown if is_cut => FAILED,
         Health::Healthy => 0,
-        Health::Slow => 1,
+        Health::Slow | Health::Wrong => 1,
         Health::Failed => FAILED,
         Health::Unknown => 3,
     }

@@ -142,6 +142,11 @@ impl LinksDocument {
         format!("messages of {short} B and {}, in pairs at once", show_bytes(long))
     }
 
+    /// Lists the members, the cause and the times of each finding.
+    pub fn list_findings(&self) -> impl Iterator<Item = (&[String], LinkCause, f64)> {
+        self.findings.iter().map(|finding| (&*finding.members, finding.cause, finding.times))
+    }
+
     /// Returns what was found in one line.
     pub fn line(&self) -> &str {
         &self.line

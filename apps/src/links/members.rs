@@ -25,6 +25,9 @@ pub struct Members {
     pub are_hosts: bool,
 }
 
+/// Does some work while the devices of this rank compute.
+pub type WhileComputing<'w> = dyn FnMut(&mut dyn FnMut()) + 'w;
+
 impl Members {
     /// Finds the members of the job.
     ///
@@ -56,7 +59,8 @@ impl Members {
         pairs.iter().map(|&(a, b)| (self.ranks[a], self.ranks[b])).collect()
     }
 
-    /// Checks the links between the members, and shows how far it has come. Returns what was found, on the head rank.
+    /// Checks the links between the members, also while devices compute if all ranks say how, and shows how far it has come. Returns
+    /// what was found, on the head rank.
     ///
     /// # Errors
     /// Returns the errors of [`Comm`].
@@ -67,11 +71,12 @@ impl Members {
         &self,
         comm: &dyn Comm,
         show: &mut dyn FnMut(&LinkRequest),
+        mut computing: Option<&mut WhileComputing<'_>>,
     ) -> Result<Option<LinksDocument>, Error> {
         let first = list_rounds(self.ranks.len()).into_iter().next().unwrap_or_default();
         let long_bytes = choose_long_bytes(comm, &self.to_ranks(&first))?;
         let mut head = (comm.rank() == 0)
-            .then(|| LinkCheck::new(LinkRule::default(), self.ranks.len(), false));
+            .then(|| LinkCheck::new(LinkRule::default(), self.ranks.len(), computing.is_some()));
         let mut found: Option<LinkReport> = None;
         let mut lossy = self.list_lossy(comm, &mut || {
             loop {
@@ -86,7 +91,14 @@ impl Members {
                     return Ok(());
                 };
                 show(&request);
-                let times = time_pairs(comm, &self.to_ranks(&request.pairs), long_bytes)?;
+                let mut times = Ok(Vec::new());
+                let mut time =
+                    || times = time_pairs(comm, &self.to_ranks(&request.pairs), long_bytes);
+                match &mut computing {
+                    Some(computing) if request.pass == LinkPass::Computing => computing(&mut time),
+                    _ => time(),
+                }
+                let times = times?;
                 if let Some(check) = &mut head {
                     check.observe(&times);
                 }

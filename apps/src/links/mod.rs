@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use isochron_core::comm::{Comm, agree};
-use isochron_hierarchy::network::LinkPass;
+use isochron_hierarchy::network::{LinkPass, LinkRequest};
 
 use crate::failure::Failure;
 use crate::lines::output_width;
@@ -38,7 +38,7 @@ pub fn run(comm: &dyn Comm, arguments: &LinksArguments) -> Result<Option<Answer>
     let file = agree(comm, create_file(arguments.svg.as_deref().filter(|_| comm.rank() == 0)))?;
     let progress = TerminalLine::of_rank(comm.rank() == 0);
     let mut rounds = 0;
-    let found = members.check(comm, &mut |request| {
+    let mut show = |request: &LinkRequest| {
         rounds += 1;
         let pass = match request.pass {
             LinkPass::Together => "all at once",
@@ -46,7 +46,8 @@ pub fn run(comm: &dyn Comm, arguments: &LinksArguments) -> Result<Option<Answer>
             LinkPass::Computing => "while devices compute",
         };
         progress.show(&format!("links: round {rounds}, {pass}"));
-    })?;
+    };
+    let found = members.check(comm, &mut show, None)?;
     drop(progress);
     let Some(document) = found else {
         return Ok(None);

@@ -93,6 +93,8 @@ pub enum Health {
     Unknown,
     /// Slower than the devices like it, or than earlier.
     Slow,
+    /// A product that it computed was wrong.
+    Wrong,
     /// Not able to compute.
     Failed,
 }
