@@ -1,4 +1,4 @@
-"""Counts the tries in which `isochron links` or `health` names what is slow: count_links.py TRIES CAUSE MEMBERS COMMAND...
+"""Counts the tries in which `isochron links` names what is slow: count_links.py TRIES CAUSE MEMBERS COMMAND...
 
 CAUSE is that of the only finding and MEMBERS its hosts, with commas; `none` for no finding. Prints {"named": COUNT}, and what was
 found otherwise on standard error.
@@ -14,7 +14,6 @@ named = 0
 for _ in range(tries):
     ended = subprocess.run(sys.argv[4:], stdout=subprocess.PIPE, text=True)
     document = json.loads(ended.stdout)
-    document = document.get("links", document)
     found = [(finding["cause"], sorted(finding["members"])) for finding in document["findings"]]
     if found == expected:
         named += 1

@@ -405,28 +405,42 @@ impl HealthDevices {
             .map(|(info, failure)| failure.is_none() && info.clock != DeviceClock::Prescribed)
             .collect();
         let end = Instant::now() + self.deadline.saturating_duration_since(Instant::now()) / 2;
-        let counted = count_wrong_products(self.session.team(), &works, PRODUCTS, &mut || {
-            Instant::now() >= end
-        });
-        let counted = match counted {
+        let (counts, ended) =
+            count_wrong_products(self.session.team(), &works, PRODUCTS, &mut || {
+                Instant::now() >= end
+            });
+        let ended = match ended {
             Err(DeviceError::Device { device, source }) => {
                 self.note_failure(&device, &source.to_string());
-                Ok(vec![ProductCount::default(); works.len()])
+                Ok(counts)
             }
-            counted => counted.map_err(Error::from),
+            ended => ended.map(|()| counts).map_err(Error::from),
         };
-        Ok(comm.gather(&agree(comm, counted)?)?.concat())
+        Ok(comm.gather(&agree(comm, ended)?)?.concat())
     }
 
-    /// Returns `true` if each host is a machine of its own: hosts that are emulated on one share its cores.
-    pub fn have_own_machines(&self) -> bool {
-        let hosts: BTreeMap<&str, Option<&str>> = self
-            .devices
-            .iter()
-            .map(|device| (&*device.source.place, device.source.conditions.machine.as_deref()))
-            .collect();
-        let machines: BTreeSet<&str> = hosts.values().copied().flatten().collect();
-        machines.len() == hosts.len()
+    /// The end of the seconds for the check.
+    pub fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// Returns the number of hosts.
+    pub fn count_hosts(&self) -> usize {
+        self.devices.iter().map(|device| &device.source.place).collect::<BTreeSet<_>>().len()
+    }
+
+    /// Returns `true` if each host is a machine of its own, with devices as the others have: hosts that are emulated on one machine
+    /// share its cores, and unlike ones are hindered unlike.
+    pub fn are_own_and_alike(&self) -> bool {
+        let mut hosts: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        for device in &self.devices {
+            hosts.entry(&device.source.place).or_default().push(device.class);
+        }
+        let machines =
+            self.devices.iter().filter_map(|device| device.source.conditions.machine.as_ref());
+        let machines: BTreeSet<&String> = machines.collect();
+        let kinds: BTreeSet<&Vec<usize>> = hosts.values().collect();
+        machines.len() == hosts.len() && kinds.len() == 1
     }
 
     /// Does some work while the devices of this rank compute.
@@ -436,7 +450,7 @@ impl HealthDevices {
         std::thread::scope(|scope| {
             let mut is_over = || is_done.load(Ordering::Relaxed);
             // A device that fails now has been checked before.
-            scope.spawn(move || count_wrong_products(team, &works, u64::MAX, &mut is_over).is_ok());
+            scope.spawn(move || count_wrong_products(team, &works, u64::MAX, &mut is_over));
             work();
             is_done.store(true, Ordering::Relaxed);
         });

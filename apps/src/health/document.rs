@@ -74,9 +74,9 @@ pub struct CheckedDeviceDocument {
     facts: Vec<String>,
     /// The reason why it failed; `null` if it did not.
     failure: Option<String>,
-    /// Products of whole numbers that it computed, of which every element was compared.
+    /// Products of whole numbers of each of its cores, of which every element was compared.
     pub(super) products: u64,
-    /// Those of them that were wrong, at least.
+    /// Number of wrong products, at least.
     pub(super) wrong_products: u64,
     /// Its speeds by size.
     pub(super) sizes: Vec<CheckedSizeDocument>,
@@ -144,7 +144,7 @@ impl HealthDocument {
         let line = describe_job(of_devices, &documents);
         let line = match slow_links {
             None => line,
-            Some(slow) if of_devices == Health::Healthy => slow.to_owned(),
+            Some(slow) if of_devices < Health::Slow => slow.to_owned(),
             Some(slow) => format!("{line}; {slow}"),
         };
         Self {
@@ -230,7 +230,7 @@ impl HealthDocument {
             Some(least) => {
                 let rate = 1.0 - 1e-3_f64.powf(1.0 / least as f64);
                 format!(
-                    "{least} products or more of each device were compared element by element: one wrong in {:.0} would have been \
+                    "{least} products of each core of the devices that took part were compared element by element: one wrong in {:.0} would have been \
                      found with 99.9 %",
                     1.0 / rate
                 )

@@ -9,6 +9,7 @@ mod sizes;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use clap::{Args, ValueHint};
 use isochron_core::Error;
@@ -104,16 +105,21 @@ pub fn run(comm: &Arc<dyn Comm>, arguments: &HealthArguments) -> Result<Option<A
     }
     progress.show("health: products of whole numbers");
     let products = devices.count_products(comm.as_ref())?;
-    let found = head.as_ref().map(|check| mark_wrong(check.judge(), &products));
+    let failures = devices.gather_failures(comm.as_ref())?;
+    let found = head.as_ref().map(|check| mark_unwell(check.judge(), &products, &failures));
     let health = found.as_ref().map(|found| found.iter().map(|device| device.health));
     devices.keep_times(comm.as_ref(), health.map(Iterator::collect))?;
     progress.show("health: links between the hosts");
     let links = check_links(comm.as_ref(), &mut devices)?;
-    let failures = devices.gather_failures(comm.as_ref())?;
     let mut notices = devices.gather_notices(comm.as_ref())?;
     let (Some(found), Some(check)) = (found, head) else {
         return Ok(None);
     };
+    if links.is_none() && devices.count_hosts() > 1 {
+        notices.push(
+            "the seconds were over before the links between the hosts were checked".to_owned(),
+        );
+    }
     let is_cut = devices.is_cut() || matches!(check.step(), BalanceStep::Measure(_));
     if is_cut {
         notices.push(devices.describe_cut(arguments.seconds));
@@ -130,10 +136,19 @@ pub fn run(comm: &Arc<dyn Comm>, arguments: &HealthArguments) -> Result<Option<A
     }))
 }
 
-/// Marks the devices that computed a product wrongly.
-fn mark_wrong(mut found: Vec<DeviceHealth>, products: &[ProductCount]) -> Vec<DeviceHealth> {
-    let wrong = found.iter_mut().zip(products).filter(|(_, products)| products.wrong > 0);
-    wrong.for_each(|(device, _)| device.health = device.health.max(Health::Wrong));
+/// Marks the devices that computed a product wrongly, or that failed meanwhile.
+fn mark_unwell(
+    mut found: Vec<DeviceHealth>,
+    products: &[ProductCount],
+    failures: &[Option<String>],
+) -> Vec<DeviceHealth> {
+    for ((device, products), failure) in found.iter_mut().zip(products).zip(failures) {
+        device.health = match (failure, products.wrong) {
+            (Some(_), _) => Health::Failed,
+            (None, 0) => device.health,
+            _ => device.health.max(Health::Wrong),
+        };
+    }
     found
 }
 
@@ -146,15 +161,16 @@ fn check_links(
     devices: &mut HealthDevices,
 ) -> Result<Option<LinksDocument>, Error> {
     let members = Members::find(comm)?;
-    let is_over = comm.share(0, (comm.rank() == 0).then(|| devices.is_over()))?;
-    if is_over || !members.are_hosts {
+    if !members.are_hosts {
         return Ok(None);
     }
-    let have_own_cores = devices.have_own_machines();
+    let are_alike = devices.are_own_and_alike();
+    let deadline = devices.deadline();
+    let is_over = || Instant::now() >= deadline;
     let mut computing = |work: &mut dyn FnMut()| devices.compute_meanwhile(work);
     let computing: Option<&mut WhileComputing<'_>> =
-        if have_own_cores { Some(&mut computing) } else { None };
-    members.check(comm, &mut |_| {}, computing)
+        if are_alike { Some(&mut computing) } else { None };
+    members.check(comm, &mut |_| {}, &is_over, computing)
 }
 
 /// Shares the head rank's request for a round; `None` at the end of the check, or of its seconds.

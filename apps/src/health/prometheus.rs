@@ -17,7 +17,7 @@ const METRICS: [DeviceMetric; 4] = [
     ("isochron_device_products", "Products that were compared element by element", |device| {
         Some(device.products as f64)
     }),
-    ("isochron_device_wrong_products", "Those of them that were wrong", |device| {
+    ("isochron_device_wrong_products", "Number of wrong products, at least", |device| {
         Some(device.wrong_products as f64)
     }),
 ];
@@ -51,14 +51,11 @@ impl HealthDocument {
             }
         }
         if let Some(links) = &self.links {
-            let name = "isochron_link_slow_ratio";
-            text += &head(
-                name,
-                "Time of a message over that of the links like it, of links that are slow",
-            );
-            for (members, cause, times) in links.list_findings() {
+            let name = "isochron_link_slow";
+            text += &head(name, "Slow links, by their members and the likely cause");
+            for (members, cause) in links.list_findings() {
                 let members = escape(&members.join(","));
-                let _ = writeln!(text, "{name}{{members=\"{members}\",cause=\"{cause}\"}} {times}");
+                let _ = writeln!(text, "{name}{{members=\"{members}\",cause=\"{cause}\"}} 1");
             }
         }
         text

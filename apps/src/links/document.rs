@@ -37,7 +37,7 @@ pub struct LinksDocument {
     /// Median seconds of short messages while all members exchange messages, by sender and receiver; `null` where none were
     /// exchanged.
     short_s: Vec<Vec<Option<f64>>>,
-    /// The same of long messages.
+    /// Median seconds of long messages, by sender and receiver; `null` where none were exchanged.
     long_s: Vec<Vec<Option<f64>>>,
 }
 
@@ -142,9 +142,9 @@ impl LinksDocument {
         format!("messages of {short} B and {}, in pairs at once", show_bytes(long))
     }
 
-    /// Lists the members, the cause and the times of each finding.
-    pub fn list_findings(&self) -> impl Iterator<Item = (&[String], LinkCause, f64)> {
-        self.findings.iter().map(|finding| (&*finding.members, finding.cause, finding.times))
+    /// Lists the members and the cause of each finding.
+    pub fn list_findings(&self) -> impl Iterator<Item = (&[String], LinkCause)> {
+        self.findings.iter().map(|finding| (&*finding.members, finding.cause))
     }
 
     /// Returns what was found in one line.

@@ -59,8 +59,8 @@ impl Members {
         pairs.iter().map(|&(a, b)| (self.ranks[a], self.ranks[b])).collect()
     }
 
-    /// Checks the links between the members, also while devices compute if all ranks say how, and shows how far it has come. Returns
-    /// what was found, on the head rank.
+    /// Checks the links between the members, until the head rank says that the time `is_over`. If `computing` is given on all ranks,
+    /// messages are timed under load too. Returns the result on the head rank; `None` if the time was over before.
     ///
     /// # Errors
     /// Returns the errors of [`Comm`].
@@ -71,6 +71,7 @@ impl Members {
         &self,
         comm: &dyn Comm,
         show: &mut dyn FnMut(&LinkRequest),
+        is_over: &dyn Fn() -> bool,
         mut computing: Option<&mut WhileComputing<'_>>,
     ) -> Result<Option<LinksDocument>, Error> {
         let first = list_rounds(self.ranks.len()).into_iter().next().unwrap_or_default();
@@ -81,7 +82,7 @@ impl Members {
         let mut lossy = self.list_lossy(comm, &mut || {
             loop {
                 let request = head.as_ref().map(|check| match check.step() {
-                    BalanceStep::Measure(request) => Some(request),
+                    BalanceStep::Measure(request) => Some(request).filter(|_| !is_over()),
                     BalanceStep::Done(report) => {
                         found = Some(report);
                         None
@@ -106,6 +107,10 @@ impl Members {
         })?;
         // A host whose cores are busy loses some by chance: only one that loses again and again is at fault.
         for _ in 0..LOOKS_AT_LOSSES {
+            let is_cut = found.is_none() || is_over();
+            if comm.share(0, (comm.rank() == 0).then_some(is_cut))? {
+                lossy.clear();
+            }
             if lossy.is_empty() {
                 break;
             }

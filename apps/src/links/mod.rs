@@ -47,7 +47,7 @@ pub fn run(comm: &dyn Comm, arguments: &LinksArguments) -> Result<Option<Answer>
         };
         progress.show(&format!("links: round {rounds}, {pass}"));
     };
-    let found = members.check(comm, &mut show, None)?;
+    let found = members.check(comm, &mut show, &|| false, None)?;
     drop(progress);
     let Some(document) = found else {
         return Ok(None);

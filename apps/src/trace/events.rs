@@ -43,12 +43,12 @@ impl Track {
         }
     }
 
-    /// Returns its number within its rank.
-    fn number(self) -> u64 {
+    /// Returns its number within its rank: a thread's, of 32 bits and not 0.
+    fn number(self) -> u32 {
         match self {
-            Self::Rank => 0,
-            Self::Device(device) => (1 << 32) | u64::from(device),
-            Self::Lane(lane) => (2 << 32) | u64::from(lane),
+            Self::Rank => 1,
+            Self::Device(device) => 2 + device,
+            Self::Lane(lane) => (1 << 16) + lane,
         }
     }
 }
@@ -284,7 +284,7 @@ fn number_flow(rank: usize, step: u32, device: u32) -> u64 {
     ((rank as u64 + 1) << 44) | (u64::from(device) << 32) | u64::from(step)
 }
 
-/// What is told of a slice.
+/// Category, name and arguments of a slice.
 struct Description {
     category: &'static str,
     name: String,
@@ -424,7 +424,7 @@ mod tests {
         let times = |slice: &Value| ["ts", "dur"].map(|key| slice[key].as_f64().unwrap());
         assert!(slices.is_sorted_by_key(|slice| times(slice)[0]));
         let names: Vec<&Value> =
-            slices.iter().filter(|slice| slice["tid"] == 0).map(|slice| &slice["name"]).collect();
+            slices.iter().filter(|slice| slice["tid"] == 1).map(|slice| &slice["name"]).collect();
         assert_eq!(names, ["multiplying", "step 0", "step 1"]);
         assert_eq!(times(slices[1]), [0.01, 0.02]);
         let args = json!({"step": 0, "rows": 10, "columns": 4, "k": 5, "flop": 400.0});

@@ -60,7 +60,7 @@ fn encode_chunks(mine: &RecordedRank<'_>, write: &mut WriteBytes<'_>) -> Result<
         }
         write(std::mem::replace(&mut chunk, Vec::with_capacity(CHUNK_BYTES)))
     })?;
-    write(chunk)
+    if chunk.is_empty() { Ok(()) } else { write(chunk) }
 }
 
 /// Sends a chunk to the head rank, behind its length.

@@ -8,14 +8,14 @@ use crate::team::DeviceTeam;
 /// Products that a device has computed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProductCount {
-    /// All of them.
+    /// Number of products of each core, and of calls of the library.
     pub all: u64,
-    /// Sums of products that were wrong: at least one product of each was.
+    /// Number of wrong sums; each holds at least one wrong product.
     pub wrong: u64,
 }
 
 /// Rows, columns and inner dimensions of the products.
-const SHAPES: [[usize; 3]; 8] = [
+const SHAPES: [[usize; 3]; 7] = [
     [32, 32, 32],
     [64, 64, 64],
     [96, 96, 96],
@@ -23,36 +23,40 @@ const SHAPES: [[usize; 3]; 8] = [
     [37, 53, 41],
     [96, 33, 72],
     [40, 96, 88],
-    [512, 384, 256],
 ];
 
-/// Products of a small shape that are summed before they are compared, and rounds of them for each of the large one.
-const TOGETHER: usize = 16;
-const SMALL_ROUNDS: usize = 8;
+/// Products of each shape that are summed before they are compared.
+const TOGETHER: usize = 4;
+
+/// Products of a round, in as many calls of the library. As many lie side by side for each core in one call, so that all cores of a
+/// device take part: an update of few operations is left to one thread.
+const PRODUCTS: usize = TOGETHER * SHAPES.len();
+
+/// Fewest operations of such a call: from there a device takes its own threads, however few they are.
+const FLOP_OF_OWN_THREADS: usize = 1 << 25;
 
 /// The largest magnitude of an element: all sums are exact.
 const LARGEST: u64 = 8;
 
-/// A product with its result, on all devices at once, each with its own columns.
+/// A product with its result, on all devices at once, side by side as often as wanted.
 struct KnownProduct {
     rows: usize,
     k: usize,
     slices: Vec<usize>,
     a: Vec<f64>,
     b: Vec<f64>,
-    /// The result by columns.
+    /// The result of one by columns.
     c: Vec<f64>,
 }
 
 impl KnownProduct {
-    fn new([rows, cols, k]: [usize; 3], works: &[bool], seed: u64) -> Self {
-        let slices: Vec<usize> = works.iter().map(|&works| if works { cols } else { 0 }).collect();
+    /// Draws the factors of a product that lies side by side so often on each device.
+    fn new([rows, cols, k]: [usize; 3], widths: &[usize], seed: u64) -> Self {
         let mut state = seed;
         let mut draw =
             |count: usize| -> Vec<i32> { (0..count).map(|_| draw_whole(&mut state)).collect() };
-        let (a, b) = (draw(rows * k), draw(k * slices.iter().sum::<usize>()));
-        let columns = b.chunks_exact(k);
-        let c = columns.flat_map(|column| {
+        let (a, b) = (draw(rows * k), draw(k * cols));
+        let c = b.chunks_exact(k).flat_map(|column| {
             let mut sums = vec![0_i32; rows];
             for (line, &factor) in a.chunks_exact(rows).zip(column) {
                 sums.iter_mut().zip(line).for_each(|(sum, &element)| *sum += factor * element);
@@ -60,14 +64,16 @@ impl KnownProduct {
             sums
         });
         let c = c.map(f64::from).collect();
-        let [a, b] = [a, b].map(|elements| elements.into_iter().map(f64::from).collect());
-        Self { rows, k, slices, a, b, c }
+        let [a, b] =
+            [a, b].map(|elements| elements.into_iter().map(f64::from).collect::<Vec<f64>>());
+        let slices: Vec<usize> = widths.iter().map(|&width| width * cols).collect();
+        Self { rows, k, b: b.repeat(widths.iter().sum()), slices, a, c }
     }
 
-    /// Has the devices sum this product so often; returns which of them were wrong.
+    /// Has the devices sum this product `times` times; returns which sums were wrong.
     fn run(&self, team: &mut DeviceTeam, times: usize) -> Result<Vec<bool>, DeviceError> {
-        let cols = self.slices.iter().sum();
-        let mut sums = vec![0.0; self.c.len()];
+        let cols: usize = self.slices.iter().sum();
+        let mut sums = vec![0.0; self.rows * cols];
         let mut c = ViewMut::new(&mut sums[..], self.rows, cols, self.rows);
         let panels: PanelPair<'_, f64> = (
             View::new(&self.a[..], self.rows, self.k, self.rows),
@@ -82,7 +88,7 @@ impl KnownProduct {
         let wrong = self.slices.iter().map(|columns| {
             let own = first..first + columns * self.rows;
             first = own.end;
-            let mut elements = sums[own.clone()].iter().zip(&self.c[own]);
+            let mut elements = sums[own].iter().zip(self.c.iter().cycle());
             elements.any(|(sum, once)| {
                 // Zeros of both signs are equal.
                 (sum + 0.0).to_bits() != (times as f64 * once + 0.0).to_bits()
@@ -100,42 +106,50 @@ fn draw_whole(state: &mut u64) -> i32 {
     ((mixed ^ (mixed >> 31)) % (2 * LARGEST + 1)) as i32 - LARGEST as i32
 }
 
-/// Has all devices of a team that `works` multiply whole numbers, small matrices of many shapes and now and then large ones, until
-/// each has computed `wanted` products or `is_over`. Every element is compared with its exact value.
-///
-/// # Errors
-/// Returns [`DeviceError::Device`] with the first device that failed, and the other errors of [`DeviceTeam::update`].
+/// Has all devices of a team that `works` multiply whole numbers in matrices of many shapes, until each of their cores has computed
+/// `wanted` products, or `is_over`. Every element is compared with its exact value. A device that fails ends it; the counts so far
+/// are returned with the error.
 pub fn count_wrong_products(
     team: &mut DeviceTeam,
     works: &[bool],
     wanted: u64,
     is_over: &mut dyn FnMut() -> bool,
-) -> Result<Vec<ProductCount>, DeviceError> {
+) -> (Vec<ProductCount>, Result<(), DeviceError>) {
     let mut counts = vec![ProductCount::default(); works.len()];
-    let known: Vec<KnownProduct> =
-        (1..).zip(SHAPES).map(|(seed, shape)| KnownProduct::new(shape, works, seed)).collect();
-    let Some((large, small)) = known.split_last().filter(|_| works.contains(&true)) else {
-        return Ok(counts);
-    };
-    let mut all = 0;
-    for round in 0.. {
-        if all >= wanted || (round > 0 && is_over()) {
-            break;
-        }
-        let rounds = small.iter().map(|product| (product, TOGETHER));
-        let is_large = round % SMALL_ROUNDS == 0;
-        for (product, times) in rounds.chain(is_large.then_some((large, 1))) {
-            let wrong = product.run(team, times)?;
-            all += times as u64;
-            for ((count, wrong), _) in
-                counts.iter_mut().zip(wrong).zip(works).filter(|(_, works)| **works)
-            {
-                count.all += times as u64;
-                count.wrong += u64::from(wrong);
+    if !works.contains(&true) {
+        return (counts, Ok(()));
+    }
+    let cores: Vec<usize> = team.infos().iter().map(|info| info.cores.len().max(1)).collect();
+    let mut known = Vec::new();
+    for (seed, shape) in (1..).zip(SHAPES) {
+        let least = FLOP_OF_OWN_THREADS.div_ceil(2 * shape.iter().product::<usize>());
+        let widths = works.iter().zip(&cores);
+        let [narrow, wide]: [Vec<usize>; 2] = [
+            widths.clone().map(|(&works, _)| usize::from(works)).collect(),
+            widths
+                .map(|(&works, cores)| if works { least.max(PRODUCTS * cores) } else { 0 })
+                .collect(),
+        ];
+        known.push([narrow, wide].map(|widths| KnownProduct::new(shape, &widths, seed)));
+    }
+    let mut round = 0;
+    while round * PRODUCTS < wanted as usize && !is_over() {
+        let [_, wide] = &known[round % known.len()];
+        let runs = known.iter().map(|[narrow, _]| (narrow, TOGETHER)).chain([(wide, 1)]);
+        for (product, times) in runs {
+            match product.run(team, times) {
+                Ok(wrong) => {
+                    let counts = counts.iter_mut().zip(wrong);
+                    counts.for_each(|(count, wrong)| count.wrong += u64::from(wrong));
+                }
+                Err(error) => return (counts, Err(error)),
             }
         }
+        let counted = counts.iter_mut().zip(works).filter(|(_, works)| **works);
+        counted.for_each(|(count, _)| count.all += PRODUCTS as u64);
+        round += 1;
     }
-    Ok(counts)
+    (counts, Ok(()))
 }
 
 #[cfg(test)]
@@ -191,18 +205,18 @@ mod tests {
 
     #[test]
     fn a_device_that_computes_wrongly_now_and_then_is_found() {
-        let workers = [0, 301, 0].map(|every| -> Box<dyn Worker> {
+        let workers = [0, 101, 0].map(|every| -> Box<dyn Worker> {
             let info = DeviceInfo::new("d", DeviceKind::Cpu, DeviceClock::Cores);
             Box::new(Forgetful { info, every, updates: 0 })
         });
         let mut team = DeviceTeam::new(workers.into()).unwrap();
         let works = [true, true, false];
-        let found = count_wrong_products(&mut team, &works, 900, &mut || false).unwrap();
-        assert!(found[0].all >= 900 && found[0].wrong == 0 && found[2].all == 0, "{found:?}");
+        let (found, ended) = count_wrong_products(&mut team, &works, 300, &mut || false);
+        ended.unwrap();
+        assert!(found[0].all >= 300 && found[0].wrong == 0 && found[2].all == 0, "{found:?}");
         assert!((2..=4).contains(&found[1].wrong), "{found:?}");
-        // There is a round even if there is no time.
-        let found = count_wrong_products(&mut team, &works, 900, &mut || true).unwrap();
-        assert!(found[0].all > 0);
+        let (found, ended) = count_wrong_products(&mut team, &works, 900, &mut || true);
+        assert!(ended.is_ok() && found == [ProductCount::default(); 3]);
     }
 
     #[test]

@@ -32,7 +32,7 @@ impl LinkRule {
     }
 }
 
-/// What else goes on while messages are timed.
+/// Load while messages are timed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LinkPass {
     /// All members exchange messages in pairs at once.
@@ -46,9 +46,9 @@ pub enum LinkPass {
 /// A request to time messages between these pairs of members, which exchange them at once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkRequest {
-    /// What else goes on.
+    /// Load meanwhile.
     pub pass: LinkPass,
-    /// The pairs, in none of which a member comes twice.
+    /// Disjoint pairs of members.
     pub pairs: Vec<(usize, usize)>,
 }
 
@@ -61,8 +61,8 @@ pub struct MessageTimes {
     pub long_s: f64,
 }
 
-/// The times of a pair: from its first member to its second one, and back; `None` for a pair that failed.
-pub type PairTimes = Option<[MessageTimes; 2]>;
+/// The times of a pair: from its first member to its second one, and back.
+pub type PairTimes = [MessageTimes; 2];
 
 /// The likely cause of a slow link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Display)]
@@ -120,7 +120,7 @@ pub struct LinkFinding {
     pub times: f64,
 }
 
-/// What a check has found.
+/// Result of a check.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct LinkReport {
     /// The groups of each member, the outermost first; empty if all pairs are of one level.
@@ -128,19 +128,19 @@ pub struct LinkReport {
     /// The slow parts.
     pub findings: Vec<LinkFinding>,
     /// Times between members while all exchange messages, by sender and receiver.
-    pub times: Vec<Vec<PairTimesOneWay>>,
+    pub times: Vec<Vec<Option<MessageTimes>>>,
 }
 
 impl LinkReport {
-    /// Adds members that lose clearly more than others, with the part that they lose. On a link of little latency a message that was
-    /// lost in part takes hardly longer. What was found of such a member otherwise is explained by that.
+    /// Adds members that lose clearly more of what they send than others, with that part. On a link of little latency a message that
+    /// was lost in part takes hardly longer.
     pub fn add_losses(&mut self, lossy: &[(usize, f64)]) {
-        for &(member, lost) in lossy {
-            let is_of_member = |found: &LinkFinding| matches!(found.part, LinkPart::Member { member: of, .. } if of == member);
-            self.findings.retain(|found| !is_of_member(found));
-            let part = LinkPart::Member { member, sends: true, receives: true };
-            self.findings.push(LinkFinding { part, cause: LinkCause::Loss, times: lost });
-        }
+        let losses = lossy.iter().map(|&(member, lost)| LinkFinding {
+            part: LinkPart::Member { member, sends: true, receives: false },
+            cause: LinkCause::Loss,
+            times: lost,
+        });
+        self.findings.extend(losses);
     }
 
     /// Returns the number of groups that two members share: pairs that share as many are of one level.
@@ -149,8 +149,11 @@ impl LinkReport {
     }
 }
 
-/// The times of one direction, as far as they were measured.
-pub type PairTimesOneWay = Option<MessageTimes>;
+/// Fewest members of which one is told from the others.
+const FEWEST_MEMBERS: usize = 4;
+
+/// Logarithm from which the messages between two groups, or two sides, are slow: networks are built with uplinks that are shared.
+const SLOW_BETWEEN: f64 = 0.64;
 
 /// Fewest lost segments of a member that loses some, their least part, and how much that is above the others'.
 const LEAST_LOST: u64 = 20;
@@ -160,6 +163,9 @@ const LOSSIER: f64 = 2.5;
 /// Lists the members that lose clearly more than others, with the part that they lose: `sent` are the segments that each has sent,
 /// and those of them that were lost, as far as they are known.
 pub fn list_lossy(sent: &[Option<[u64; 2]>]) -> Vec<(usize, f64)> {
+    if sent.len() < FEWEST_MEMBERS {
+        return Vec::new();
+    }
     let part = |member: usize| sent[member].map(|[all, lost]| lost as f64 / all.max(1) as f64);
     let lossy = (0..sent.len()).filter_map(|member| {
         let [_, lost] = sent[member]?;
@@ -296,8 +302,8 @@ impl LinkCheck {
         };
         for (&(a, b), times) in request.pairs.iter().zip(times) {
             for (place, pair) in [(a, b), (b, a)].into_iter().enumerate() {
-                short.set(pair, times.map(|times| times[place].short_s));
-                long.set(pair, times.map(|times| times[place].long_s));
+                short.set(pair, Some(times[place].short_s));
+                long.set(pair, Some(times[place].long_s));
             }
         }
         if self.asked.is_empty() {
@@ -308,14 +314,21 @@ impl LinkCheck {
     /// Asks for what is needed next; for nothing at the end.
     fn ask_more(&mut self) {
         if self.computing.is_empty() {
-            let found = self.find_deviations();
+            let found = self.find_deviations(&self.groups());
             if self.together.len() == 1 && !found.is_empty() {
                 return self.ask_look(LinkPass::Together);
             }
             if self.alone.is_none() && !found.is_empty() {
                 self.alone = Some(self.new_tables());
-                let pairs = found.iter().map(|deviation| self.pair_of(deviation, &found));
-                let pairs: Vec<_> = pairs.chain(self.find_sound(&found)).collect();
+                let groups = self.groups();
+                let mut pairs = Vec::new();
+                for deviation in &found {
+                    let pair = self.pair_of(deviation, &found);
+                    pairs.extend([Some(pair), self.find_sound(deviation, pair, &found, &groups)]);
+                }
+                let mut pairs: Vec<(usize, usize)> = pairs.into_iter().flatten().collect();
+                pairs.sort_unstable();
+                pairs.dedup();
                 let requests = pairs
                     .into_iter()
                     .map(|pair| LinkRequest { pass: LinkPass::Alone, pairs: vec![pair] });
@@ -333,15 +346,27 @@ impl LinkCheck {
         deviation.pair(self.members, |other| !found.iter().any(|found| found.has_member(other)))
     }
 
-    /// Finds a pair that nothing was found about, of the innermost level.
-    fn find_sound(&self, found: &[Deviation]) -> Option<(usize, usize)> {
-        let groups = self.groups();
-        let sound = |member: &usize| !found.iter().any(|found| found.has_member(*member));
-        let members: Vec<usize> = (0..self.members).filter(sound).collect();
-        let pairs = members.iter().flat_map(|&a| members.iter().map(move |&b| (a, b)));
-        pairs
-            .filter(|(a, b)| a != b)
-            .max_by_key(|&pair| (count_shared(&groups, pair), std::cmp::Reverse(pair)))
+    /// Finds a pair that nothing was found about and that is as near as the one that shows a deviation; of two groups one within a
+    /// group.
+    fn find_sound(
+        &self,
+        deviation: &Deviation,
+        pair: (usize, usize),
+        found: &[Deviation],
+        groups: &[Vec<usize>],
+    ) -> Option<(usize, usize)> {
+        let is_sound = |member: &usize| !found.iter().any(|found| found.has_member(*member));
+        let members: Vec<usize> = (0..self.members).filter(is_sound).collect();
+        let mut pairs = members.iter().flat_map(|&a| members.iter().map(move |&b| (a, b)));
+        match &deviation.part {
+            LinkPart::Groups([one, _]) => {
+                pairs.find(|(a, b)| a != b && one.contains(a) && one.contains(b))
+            }
+            _ => {
+                let shared = count_shared(groups, pair);
+                pairs.find(|&other| other.0 != other.1 && count_shared(groups, other) == shared)
+            }
+        }
     }
 
     /// Returns the groups that all looks agree on.
@@ -356,13 +381,12 @@ impl LinkCheck {
     }
 
     /// Finds what all looks show beyond their noise.
-    fn find_deviations(&self) -> Vec<Deviation> {
-        let groups = self.groups();
-        let mut excess = Excess::of(&self.together, &groups, &self.rule);
-        let mut found: Vec<Deviation> = self.compare_groups(&groups).into_iter().collect();
+    fn find_deviations(&self, groups: &[Vec<usize>]) -> Vec<Deviation> {
+        let mut excess = Excess::of(&self.together, groups, &self.rule);
+        let mut found: Vec<Deviation> = self.compare_groups(groups).into_iter().collect();
         found.extend(excess.take_sides());
-        found.extend(excess.take_members(&self.rule));
-        found.extend(excess.take_groups(&groups));
+        found.extend(excess.take_members());
+        found.extend(excess.take_groups(groups));
         found.extend(excess.take_pairs());
         found
     }
@@ -387,8 +411,8 @@ impl LinkCheck {
             });
             of_looks.fold(f64::INFINITY, f64::min)
         });
-        let is_slow = logs.iter().any(|log| log.is_finite() && *log > self.rule.least_log());
-        is_slow.then(|| Deviation { part: LinkPart::Groups([one.clone(), other.clone()]), logs })
+        (logs[LONG] > SLOW_BETWEEN)
+            .then(|| Deviation { part: LinkPart::Groups([one.clone(), other.clone()]), logs })
     }
 
     /// Finds members whose messages take longer while devices compute than those of others do.
@@ -404,26 +428,34 @@ impl LinkCheck {
             .iter()
             .map(|tables| [tables[SHORT].over(&short), tables[LONG].over(&long)])
             .collect();
-        Excess::of(&over, &vec![Vec::new(); self.members], &self.rule).take_members(&self.rule)
+        Excess::of(&over, &vec![Vec::new(); self.members], &self.rule).take_members()
     }
 
     /// Returns `true` if a slow pair is as fast as a sound one while nothing else is sent.
-    fn is_fast_alone(&self, deviation: &Deviation, found: &[Deviation]) -> bool {
-        let (Some(alone), Some(sound)) = (&self.alone, self.find_sound(found)) else {
-            return false;
-        };
-        let length = if deviation.logs[SHORT] > deviation.logs[LONG] { SHORT } else { LONG };
+    fn is_fast_alone(
+        &self,
+        deviation: &Deviation,
+        found: &[Deviation],
+        groups: &[Vec<usize>],
+    ) -> bool {
         let pair = self.pair_of(deviation, found);
-        let excess = alone[length].log(pair).zip(alone[length].log(sound));
-        excess.is_some_and(|(own, sound)| own - sound < 0.5 * deviation.logs[length])
+        let sound = self.find_sound(deviation, pair, found, groups);
+        let length = if deviation.logs[SHORT] > deviation.logs[LONG] { SHORT } else { LONG };
+        let excess =
+            self.alone.as_ref().zip(sound).and_then(|(alone, sound)| {
+                Some(alone[length].log(pair)? - alone[length].log(sound)?)
+            });
+        excess.is_some_and(|excess| excess < 0.5 * deviation.logs[length])
     }
 
     fn judge(&self) -> LinkReport {
-        let found = if self.together.len() > 1 { self.find_deviations() } else { Vec::new() };
+        let groups = self.groups();
+        let found =
+            if self.together.len() > 1 { self.find_deviations(&groups) } else { Vec::new() };
         let mut findings: Vec<LinkFinding> = found
             .iter()
             .map(|deviation| {
-                let is_fast = self.is_fast_alone(deviation, &found);
+                let is_fast = self.is_fast_alone(deviation, &found, &groups);
                 let cause = if is_fast { LinkCause::Contention } else { deviation.cause() };
                 describe(deviation, cause)
             })
@@ -438,11 +470,11 @@ impl LinkCheck {
             });
             findings.extend(hindered.map(|deviation| describe(&deviation, LinkCause::Progress)));
         }
-        LinkReport { groups: self.groups(), findings, times: self.list_times() }
+        LinkReport { groups, findings, times: self.list_times() }
     }
 
     /// Lists the geometric means over the looks, by sender and receiver.
-    fn list_times(&self) -> Vec<Vec<PairTimesOneWay>> {
+    fn list_times(&self) -> Vec<Vec<Option<MessageTimes>>> {
         let means = [SHORT, LONG].map(|length| {
             PairTable::mean(&self.together.iter().map(|tables| &tables[length]).collect::<Vec<_>>())
         });
@@ -495,7 +527,7 @@ fn find_levels(
     logs.iter_mut().map(|logs| PairLevel::of(logs, rule)).collect()
 }
 
-/// What the times of pairs are above the levels of their classes.
+/// Logarithms of the pairs' times over the levels of their classes.
 struct Excess {
     members: usize,
     /// By look and length.
@@ -549,7 +581,7 @@ impl Excess {
     }
 
     /// Takes out the members that are slow, the slowest first.
-    fn take_members(&mut self, rule: &LinkRule) -> Vec<Deviation> {
+    fn take_members(&mut self) -> Vec<Deviation> {
         let mut sides: Vec<(usize, Side, [f64; 2])> = Vec::new();
         loop {
             let all = (0..self.members).flat_map(|member| Side::BOTH.map(|side| (member, side)));
@@ -590,8 +622,6 @@ impl Excess {
                 }),
             }
         }
-        // The other side of a member that is slow on one may be slow by less than its own noise.
-        found.retain(|deviation| deviation.logs.iter().any(|log| *log > rule.least_log()));
         found
     }
 
@@ -649,10 +679,11 @@ impl Excess {
             let part: Vec<[f64; 2]> =
                 slow.iter().filter(|(pair, _)| is_between(*pair)).map(|(_, logs)| *logs).collect();
             let is_group = sides.iter().all(|side| side.len() > 1);
-            if is_group && part.len() > sides[0].len() * sides[1].len() {
-                let logs = [SHORT, LONG].map(|length| {
-                    find_median(&part.iter().map(|logs| logs[length]).collect::<Vec<_>>())
-                });
+            let logs = [SHORT, LONG].map(|length| {
+                find_median(&part.iter().map(|logs| logs[length]).collect::<Vec<_>>())
+            });
+            if is_group && part.len() > sides[0].len() * sides[1].len() && logs[LONG] > SLOW_BETWEEN
+            {
                 self.explain(is_between);
                 found.push(Deviation { part: LinkPart::Groups(sides), logs });
             }

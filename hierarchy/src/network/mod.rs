@@ -16,13 +16,11 @@
 
 mod check;
 mod groups;
-mod lengths;
 mod rounds;
 mod table;
 
 pub use check::{
     LinkCause, LinkCheck, LinkFinding, LinkPart, LinkPass, LinkReport, LinkRequest, LinkRule,
-    MessageTimes, PairTimes, PairTimesOneWay, list_lossy,
+    MessageTimes, PairTimes, list_lossy,
 };
-pub use lengths::MessageLengths;
 pub use rounds::list_rounds;

@@ -23,7 +23,7 @@ impl PairTable {
         Self { members, logs: vec![None; members * members] }
     }
 
-    /// Sets the seconds of messages from one member to another; a time of 0 is none.
+    /// Sets the seconds of messages from one member to another; a time of 0 counts as unknown.
     pub fn set(&mut self, (from, to): (usize, usize), seconds: Option<f64>) {
         self.logs[from * self.members + to] = seconds.filter(|&seconds| seconds > 0.0).map(f64::ln);
     }

@@ -97,10 +97,10 @@ impl Simulated {
                         .pairs
                         .iter()
                         .map(|&(a, b)| {
-                            Some([(a, b), (b, a)].map(|pair| MessageTimes {
+                            [(a, b), (b, a)].map(|pair| MessageTimes {
                                 short_s: self.message_s(pair, request.pass, crossing, false),
                                 long_s: self.message_s(pair, request.pass, crossing, true),
-                            }))
+                            })
                         })
                         .collect();
                     check.observe(&times);
@@ -166,7 +166,11 @@ fn nothing_is_found_in_sound_networks() {
     for seed in 0..10_000 {
         let members = [2, 3, 4, 6, 8, 12][seed as usize % 6];
         let noise = [0.005, 0.02, 0.05, 0.16][seed as usize / 6 % 4];
-        let report = Simulated::new(members, noise, seed, Fault::None).check();
+        // Groups behind uplinks that several share, as networks are built: two, three, or one.
+        let fault = if seed % 3 > 0 { Fault::Uplink(1.0, 1.6) } else { Fault::None };
+        let mut network = Simulated::new(members, noise, seed, fault);
+        network.group = members.div_ceil(1 + seed as usize % 3);
+        let report = network.check();
         assert_eq!(list_found(&report), [], "{seed} {members} {noise} {:?}", report.groups);
     }
 }
@@ -193,5 +197,5 @@ fn a_loss_is_told_from_those_of_all() {
     assert_eq!(found([10, 11, 9, 50, 10, 12]), [3]);
     assert_eq!(found([40, 41, 39, 50, 40, 42]), [0; 0]);
     assert_eq!(found([0, 0, 0, 15, 0, 0]), [0; 0]);
-    assert_eq!(list_lossy(&[None, Some([1000, 500])]), [(1, 0.5)]);
+    assert_eq!(list_lossy(&[None, Some([1000, 500])]), []);
 }

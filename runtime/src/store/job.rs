@@ -1,4 +1,4 @@
-//! The store of a job: what is known of all that its ranks time, and what they have seen of it.
+//! The model store of a job: reads known times and keeps new ones.
 //!
 //! The head rank alone reads and writes; it has the times of all ranks at the end. It writes one new segment a job, and a
 //! rank of each other host adds it to a store that lies on that host's own disk ([`SegmentCopier`]). One reader and one file
@@ -75,10 +75,12 @@ impl<S: Keyed> JobStore<S> {
         work: S::Work,
         series: impl IntoIterator<Item = impl IntoIterator<Item = Series>>,
     ) {
+        let Some(mut store) = self.store.take() else {
+            return;
+        };
         let keys = self.make_keys(work).into_iter();
-        if let Some(store) = &mut self.store {
-            store.keep(keys.zip(self.sources.iter().flatten().map(Keyed::place)), series);
-        }
+        store.keep(keys.zip(self.list_sources().map(Keyed::place)), series);
+        self.store = Some(store);
     }
 
     /// Writes the times that this job has kept so far, in place of what it wrote before. Returns the reasons of hosts that

@@ -201,8 +201,8 @@ impl JobStore<KeySource> {
     /// Keeps the times of messages over this library, if this job has measured them.
     pub fn keep_links(&mut self, mpi: &str, ladder: &LinkLadder) {
         let times = ladder.list_times();
-        let Some(&(longest, _)) = times.last().filter(|_| ladder.origin() == LinkOrigin::Measured)
-        else {
+        let is_new = self.store.is_some() && ladder.origin() == LinkOrigin::Measured;
+        let Some(&(longest, _)) = times.last().filter(|_| is_new) else {
             return;
         };
         let mut exchange = Vec::new();
