@@ -307,8 +307,11 @@ fn assert_tells_of_panic(error: Error, [here, there]: [usize; 2]) {
 fn leave_by_panic() {
     let mpi = OwnMpi::funneled();
     let (rank, comm) = (mpi.rank, mpi.adopt().unwrap());
+    let meeting = &mpi;
     let outcome = catch_unwind(AssertUnwindSafe(move || {
         let mut session = open_session(&comm);
+        // The others have theirs too.
+        meeting.meet();
         assert_ne!(rank, 1, "a panic that the test wants");
         let problem = Problem::new(64, 64, 64, 8).unwrap();
         session.plan(problem, &unmeasured()).map(|_| ())

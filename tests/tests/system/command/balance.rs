@@ -96,11 +96,12 @@ fn a_balancing_that_is_killed_between_two_files_goes_on_from_the_points_in_them(
     for division in found["history"].as_array().expect("divisions") {
         assert_eq!(total(&division["units"]), 9000, "{found}");
     }
-    for (file, kept) in files.iter().zip(&kept) {
-        let points = read_points(file);
+    let points = files.each_ref().map(|file| read_points(file));
+    for (points, kept) in points.iter().zip(&kept) {
         assert!(kept.iter().all(|point| points.contains(point)), "{points:?}");
-        assert!(points.len() > kept.len(), "{points:?}");
     }
+    // Both may have the same units again.
+    assert!(points.concat().len() > kept.concat().len(), "{points:?}");
 }
 
 #[test]
