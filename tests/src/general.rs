@@ -6,7 +6,7 @@ use isochron::comm::Comm;
 use isochron::matrix::Op;
 use isochron::plan::Problem;
 use isochron::product::Scalars;
-use isochron_hierarchy::predict::Traffic;
+use isochron_hierarchy::network::Traffic;
 
 use crate::cases::{Case, assert_counted, integers, open, plan_shares, scale};
 

@@ -9,7 +9,7 @@ use isochron::plan::{Plan, Problem};
 use isochron::product::Scalars;
 use isochron::session::Session;
 use isochron_hierarchy::layout::slice_cols;
-use isochron_hierarchy::predict::{Links, Traffic};
+use isochron_hierarchy::network::{MessageCurve, Network, Traffic, Uplink};
 
 use crate::cases::{Case, assert_counted, integers, open, plan_on, plan_on_nth, scale};
 use crate::covering::{Coverage, LIBRARIES};
@@ -17,9 +17,23 @@ use crate::disturbed::{DeviceCall, failing_team};
 
 const SCALARS: Scalars = scale(2.0, -1.0);
 
-/// Links without latency, which favour relays to more than two ranks, and links of nothing but latency, which never do.
-const LINKS: [Links; 2] =
-    [Links { latency_s: 0.0, bytes_per_s: 1e9 }, Links { latency_s: 1.0, bytes_per_s: 1e30 }];
+/// Number of [networks](make_network).
+const NETWORKS: usize = 3;
+
+/// Makes a network without latency, which favours relays to more than two ranks; one of nothing but latency, which never does; or
+/// that in two groups, so that one rank of a group passes on what others of it need.
+fn make_network(number: usize, ranks: usize) -> Network {
+    match number {
+        0 => Network::flat(0.0, 1e9),
+        2 if ranks > 1 => {
+            let [even, odd]: [Vec<usize>; 2] =
+                [0, 1].map(|first| (first..ranks).step_by(2).collect());
+            let uplinks = [even, odd].map(|ranks| Uplink { ranks, bytes_per_s: 1e6 });
+            Network::grouped(vec![MessageCurve::line(1.0, 1e30); 2], uplinks.to_vec())
+        }
+        _ => Network::flat(1.0, 1e30),
+    }
+}
 
 /// The steps of [`in_slices`].
 const STEPS: usize = 12;
@@ -60,8 +74,8 @@ fn count_passed_on(member: usize, n: usize) -> usize {
 pub fn relays(shared: &Arc<dyn Comm>) -> usize {
     let comm = shared.as_ref();
     let (n, rank) = (comm.size(), comm.rank());
-    for (links, is_passed_on) in LINKS.into_iter().zip([true, false]) {
-        let plan = in_slices(comm).with_links(links);
+    for (network, is_passed_on) in [true, false].into_iter().enumerate() {
+        let plan = in_slices(comm).with_network(make_network(network, n));
         let sent = (0..STEPS).map(|step| member_in_step(&plan, step, rank)).map(|member| {
             match (is_passed_on && n > 3, member) {
                 (true, member) => count_passed_on(member, n),
@@ -79,7 +93,7 @@ pub fn relays(shared: &Arc<dyn Comm>) -> usize {
         comm.sum_u64(&mut sent).unwrap();
         assert_eq!(sent[0] as usize, 8 * problem.m() * problem.k() * (n - 1));
     }
-    LINKS.len()
+    2
 }
 
 /// Multiplies with few and many steps ahead, more than there are, with pieces passed on and not. Every element is
@@ -87,8 +101,8 @@ pub fn relays(shared: &Arc<dyn Comm>) -> usize {
 pub fn steps_ahead(shared: &Arc<dyn Comm>, coverage: Coverage) -> usize {
     let comm = shared.as_ref();
     let mut session = open(shared);
-    let all = coverage.rows_of_library(comm, [LINKS.len(), 7, 5, LIBRARIES.len()]);
-    for &[links, ahead, layout, _] in &all {
+    let all = coverage.rows_of_library(comm, [NETWORKS, 7, 5, LIBRARIES.len()]);
+    for &[network, ahead, layout, _] in &all {
         let ahead = ahead + 2;
         let plan = match layout {
             4 => in_slices(comm),
@@ -97,7 +111,7 @@ pub fn steps_ahead(shared: &Arc<dyn Comm>, coverage: Coverage) -> usize {
                 plan_on_nth(comm, problem, given)
             }
         };
-        let plan = plan.with_links(LINKS[links]).with_lookahead(ahead);
+        let plan = plan.with_network(make_network(network, comm.size())).with_lookahead(ahead);
         assert_eq!(plan.lookahead(), ahead);
         let whole = plan.problem().k() == 8 * STEPS;
         let predicted = 8.0 * Traffic::total(&plan.traffic()).elements;
@@ -122,10 +136,11 @@ pub fn failing_devices(shared: &Arc<dyn Comm>) -> usize {
         DeviceCall::Update(STEPS / 2),
         DeviceCall::Finish,
     ];
-    for (links, at) in LINKS.iter().flat_map(|links| all.map(|at| (links, at))) {
+    for (network, at) in (0..NETWORKS).flat_map(|network| all.map(|at| (network, at))) {
         let team = failing_team(comm, at);
         let mut session = Session::of_team(Arc::clone(shared), team);
-        let plan = in_slices(comm).with_links(*links).with_lookahead(4);
+        let plan =
+            in_slices(comm).with_network(make_network(network, comm.size())).with_lookahead(4);
         let mut case: Case = Case::new(comm, plan, integers);
         let error = case.run(&mut session, SCALARS).unwrap_err().to_string();
         assert!(error.contains("second") && error.contains("made to fail"), "{error}");
@@ -133,5 +148,5 @@ pub fn failing_devices(shared: &Arc<dyn Comm>) -> usize {
         again.multiply(&mut open(shared), SCALARS);
         again.assert_reference(SCALARS, comm);
     }
-    LINKS.len() * all.len()
+    NETWORKS * all.len()
 }

@@ -4,8 +4,7 @@ use isochron_hierarchy::layout::{Layout, br, br_in};
 use isochron_hierarchy::learn::{Adaptive, AdaptivePart, LaidOut, Observed, Request, Tuning};
 use isochron_hierarchy::partition::apportion;
 
-use super::instance::ELEMENT_BYTES;
-use super::simulation::{LINKS, SimulatedRun, count_moved};
+use super::simulation::{SimulatedRun, find_move_s};
 
 /// Steps that are handed over as one burst at most, as the runtime does. The contender cannot see where the true ones end.
 const BURST: u64 = 16;
@@ -48,10 +47,9 @@ impl Placer {
     /// Returns a division as it would be laid out, with the seconds of moving C there.
     pub fn propose(&self, units: &[u64]) -> LaidOut {
         let layout = self.lay_out(units);
-        let moved = self.held.as_ref().map(|held| count_moved(held, &layout));
         LaidOut {
             units: self.share_out(&layout, units),
-            cost_s: moved.map_or(0.0, |moved| LINKS.longest_s(&moved, ELEMENT_BYTES)),
+            cost_s: self.held.as_ref().map_or(0.0, |held| find_move_s(held, &layout)),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use isochron_devices::MeasureConfig;
 use isochron_hierarchy::layout::{Layout, Rect};
-use isochron_hierarchy::predict::{Links, Traffic};
+use isochron_hierarchy::network::{Network, PhaseTraffic, Traffic};
 use isochron_hierarchy::times::Sample;
 
 use super::instance::{BLOCK, ELEMENT_BYTES, KnownCluster};
@@ -16,8 +16,9 @@ const BURST: [f64; 2] = [8.0, 24.0];
 /// Part of the run that the repetitions of one measurement may take, beyond the fewest: as in a session.
 const MEASUREMENT_SHARE: f64 = 0.035;
 
-/// Links of 1 Gbit/s.
-pub const LINKS: Links = Links { latency_s: 100e-6, bytes_per_s: 117e6 };
+/// Latency, and bytes per second, of links of 1 Gbit/s.
+const LATENCY_S: f64 = 100e-6;
+const BYTES_PER_S: f64 = 117e6;
 
 /// A simulated run: `steps` steps on a made-up cluster.
 ///
@@ -134,8 +135,7 @@ impl<'a> SimulatedRun<'a> {
     /// Takes this layout for the steps to come. Where steps were run before, the parts of C move.
     pub fn place(&mut self, layout: Layout) {
         if let Some((before, _)) = self.place.as_ref().filter(|_| self.done > 0) {
-            let traffic = count_moved(before, &layout);
-            self.cost.moving_s += LINKS.longest_s(&traffic, ELEMENT_BYTES);
+            self.cost.moving_s += find_move_s(before, &layout);
             self.cost.moves += 1;
         }
         let true_s = self.cluster.times_s(&layout.areas());
@@ -190,9 +190,15 @@ fn is_enough(found: &Sample, most_reps: u32) -> bool {
     found.reps >= config.min_reps && (is_precise || found.reps >= most_reps)
 }
 
+/// Returns the seconds in which C moves from one layout to another.
+pub fn find_move_s(before: &Layout, after: &Layout) -> f64 {
+    let moved = PhaseTraffic::of(count_moved(before, after));
+    Network::flat(LATENCY_S, BYTES_PER_S).phase_s(&moved, ELEMENT_BYTES)
+}
+
 /// Returns the traffic of every node when C moves from one layout to another: what it sends or what it receives, whichever is
 /// more, since links carry both ways at once.
-pub fn count_moved(before: &Layout, after: &Layout) -> Vec<Traffic> {
+fn count_moved(before: &Layout, after: &Layout) -> Vec<Traffic> {
     let sent = count_shared(before.rects(), after.rects());
     let received = count_shared(after.rects(), before.rects());
     sent.into_iter()
@@ -254,7 +260,7 @@ mod tests {
         run.step();
         run.place(even);
         let bytes = 5.0 * side as f64 * BLOCK * BLOCK * ELEMENT_BYTES as f64;
-        let expected_s = LINKS.latency_s + bytes / LINKS.bytes_per_s;
+        let expected_s = LATENCY_S + bytes / BYTES_PER_S;
         assert!((run.cost().moving_s / expected_s - 1.0).abs() < 1e-12);
         run.place(other);
         assert_eq!(run.cost().moves, 2);

@@ -2,7 +2,8 @@
 
 use super::{LeftOut, Planner};
 use crate::layout::LayoutError;
-use crate::predict::{Links, NodeRate, choose_nodes};
+use crate::network::Network;
+use crate::predict::{NodeRate, choose_nodes};
 
 /// Share of the predicted time below which nodes are left out. Speeds and links have measurement errors,
 /// and another balancing costs time. Holder: `no_node_is_left_out_for_links_that_were_disturbed_once`.
@@ -20,9 +21,9 @@ impl Planner {
     pub(super) fn find_left_out(
         &self,
         rates: &[NodeRate],
-        links: Links,
+        network: &Network,
     ) -> Result<Option<LeftOut>, LayoutError> {
-        let found = choose_nodes(&self.problem, self.cluster, links, rates)?;
+        let found = choose_nodes(&self.problem, self.cluster, network, rates)?;
         if found.wall_s >= CLEARLY_FASTER * found.all_s {
             return Ok(None);
         }

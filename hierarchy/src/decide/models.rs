@@ -3,8 +3,9 @@
 use super::{Decision, Division, Planner, hold_evenly};
 use crate::balance::{BalanceOutcome, DRIFT, EndReason, NodeBalance, Rule, imbalance};
 use crate::layout::{Layout, LayoutError, Method, Way};
+use crate::network::Network;
 use crate::partition::apportion;
-use crate::predict::{Candidate, Links, NodeRate, along_k, choose_way, in_place};
+use crate::predict::{Candidate, NodeRate, along_k, choose_way, in_place};
 use crate::problem::{Problem, Split};
 use crate::times::{Sample, shrink_alike};
 
@@ -31,22 +32,22 @@ impl Planner {
     /// Decides on the division that is predicted to be the fastest. The same arguments give the same decision.
     ///
     /// The balanced layout is compared with its areas in slices if C `may_slice`, and with shares of k if their times are
-    /// known. It stays if the links or a busy node's rate are unknown, or if one node has all the work.
+    /// known. It stays if the network or a busy node's rate are unknown, or if one node has all the work.
     ///
     /// # Errors
     /// Returns [`LayoutError`] if C has more blocks than can be counted.
     pub(super) fn decide(
         &self,
         models: &Models,
-        links: Option<Links>,
+        network: Option<&Network>,
         may_slice: bool,
     ) -> Result<Decision, LayoutError> {
         let balance = models.balance.clone();
-        let Some(links) = links.filter(|_| models.can_be_compared()) else {
+        let Some(network) = network.filter(|_| models.can_be_compared()) else {
             return Ok(self.decide_in_place(balance, Vec::new()));
         };
         let mut divided =
-            in_place(&self.problem, self.cluster, links, &balance.layout, &models.rates)?;
+            in_place(&self.problem, self.cluster, network, &balance.layout, &models.rates)?;
         // A caller who has chosen a layout wants no other.
         let has_choice =
             self.problem.split() == Split::Auto && self.config.layout == Method::default();
@@ -55,7 +56,7 @@ impl Planner {
         }
         let shares = models.of_all_c.as_ref().map(|whole| {
             let speeds = self.speeds_on_all_of_c(whole);
-            along_k(&self.problem, links, &whole.held, &speeds)
+            along_k(&self.problem, network, &whole.held, &speeds)
         });
         let ways = self.choose_way(divided, shares);
         Ok(match &models.of_all_c {

@@ -89,7 +89,17 @@ pub fn arrange_in(
 /// Returns [`LayoutError::InvalidArea`] for a negative or non-finite area; [`LayoutError::NoArea`] if there are blocks
 /// and no area is positive; [`LayoutError::NoNodes`] and [`LayoutError::TooLarge`].
 pub fn rearrange(current: &Layout, method: Method, areas: &[f64]) -> Result<Layout, LayoutError> {
-    let (rows, cols) = (current.rows(), current.cols());
+    rearrange_over(current, method, areas, current.rows(), current.cols())
+}
+
+/// Arranges other areas over another matrix as they are in this layout.
+pub(super) fn rearrange_over(
+    current: &Layout,
+    method: Method,
+    areas: &[f64],
+    rows: u64,
+    cols: u64,
+) -> Result<Layout, LayoutError> {
     let free = match Way::of(current) {
         Way::M => slice_rows(cols, &apportion(rows, areas))?,
         Way::N => slice_cols(rows, &apportion(cols, areas))?,

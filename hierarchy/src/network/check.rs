@@ -11,6 +11,9 @@ use super::table::{PairLevel, PairTable, Side};
 use crate::balance::BalanceStep;
 use crate::times::find_median;
 
+/// Ratios from which the times of two kinds of pairs are told apart.
+const GROUPED: [f64; 2] = [1.3; 2];
+
 /// The numbers that tell a slow link from noise.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LinkRule {
@@ -372,9 +375,9 @@ impl LinkCheck {
     /// Returns the groups that all looks agree on.
     fn groups(&self) -> Vec<Vec<usize>> {
         let mut found = self.together.iter().map(|tables| {
-            let groups = find_groups(self.members, &tables[LONG]);
+            let groups = find_groups(self.members, &tables[LONG], GROUPED);
             let is_flat = groups.iter().all(Vec::is_empty);
-            if is_flat { find_groups(self.members, &tables[SHORT]) } else { groups }
+            if is_flat { find_groups(self.members, &tables[SHORT], GROUPED) } else { groups }
         });
         let first = found.next().unwrap_or_default();
         if found.all(|other| other == first) { first } else { vec![Vec::new(); self.members] }

@@ -2,9 +2,6 @@
 
 use super::table::PairTable;
 
-/// Logarithm of the ratio from which times of two kinds of pairs are told apart.
-const LEAST_GAP: f64 = 0.26;
-
 /// Gaps between times that are tried, the widest first.
 const TRIED_GAPS: usize = 8;
 
@@ -13,28 +10,40 @@ const MOST_LEVELS: usize = 4;
 
 /// Finds the groups of each member, the outermost first. Members of a group reach each other clearly faster than members of
 /// others do; a group has at least two members that are faster with each other. A member that is slow with all belongs to the
-/// group with which it is least slow.
-pub(super) fn find_groups(members: usize, table: &PairTable) -> Vec<Vec<usize>> {
+/// group with which it is least slow. Two kinds of pairs have a gap of at least the ratio `gap` between their times, and medians that are
+/// `apart` times as far.
+pub(super) fn find_groups(
+    members: usize,
+    table: &PairTable,
+    [gap, apart]: [f64; 2],
+) -> Vec<Vec<usize>> {
     let mut groups = vec![Vec::new(); members];
-    split_on(&(0..members).collect::<Vec<_>>(), table, &mut groups, 0);
+    let all: Vec<usize> = (0..members).collect();
+    split_on(&all, table, [gap.ln(), apart.ln()], &mut groups, 0);
     groups
 }
 
-fn split_on(members: &[usize], table: &PairTable, groups: &mut [Vec<usize>], depth: usize) {
+fn split_on(
+    members: &[usize],
+    table: &PairTable,
+    least: [f64; 2],
+    groups: &mut [Vec<usize>],
+    depth: usize,
+) {
     if depth == MOST_LEVELS {
         return;
     }
-    let Some(parts) = split(members, table) else {
+    let Some(parts) = split(members, table, least) else {
         return;
     };
     for (number, part) in parts.into_iter().enumerate() {
         part.iter().for_each(|&member| groups[member].push(number));
-        split_on(&part, table, groups, depth + 1);
+        split_on(&part, table, least, groups, depth + 1);
     }
 }
 
 /// Splits members into groups; `None` if all pairs are of one kind.
-fn split(members: &[usize], table: &PairTable) -> Option<Vec<Vec<usize>>> {
+fn split(members: &[usize], table: &PairTable, least: [f64; 2]) -> Option<Vec<Vec<usize>>> {
     let mut pairs = Vec::new();
     for (place, &a) in members.iter().enumerate() {
         let others = members[place + 1..].iter();
@@ -42,14 +51,17 @@ fn split(members: &[usize], table: &PairTable) -> Option<Vec<Vec<usize>>> {
     }
     pairs.sort_unstable_by(|one, next| one.0.total_cmp(&next.0));
     let mut gaps: Vec<usize> =
-        (1..pairs.len()).filter(|&next| pairs[next].0 - pairs[next - 1].0 > LEAST_GAP).collect();
+        (1..pairs.len()).filter(|&next| pairs[next].0 - pairs[next - 1].0 > least[0]).collect();
     let width = |next: &usize| pairs[*next].0 - pairs[next - 1].0;
     gaps.sort_by(|one, next| width(next).total_cmp(&width(one)));
     gaps.into_iter().take(TRIED_GAPS).find_map(|next| {
         let mut parts = connect(members, &pairs[..next]);
         let (mut groups, alone): (Vec<_>, Vec<_>) =
             parts.drain(..).partition(|part: &Vec<usize>| part.len() > 1);
-        let are_groups = groups.len() > 1 && groups.iter().all(|part| is_close(part, &pairs, next));
+        let [fast, slow] = [&pairs[..next], &pairs[next..]].map(|kind| kind[kind.len() / 2].0);
+        let are_groups = slow - fast > least[1]
+            && groups.len() > 1
+            && groups.iter().all(|part| is_close(part, &pairs, next));
         are_groups.then(|| {
             for member in alone.into_iter().flatten() {
                 join_nearest(member, &mut groups, table);
@@ -120,11 +132,11 @@ mod tests {
         let paths: Vec<Vec<usize>> =
             (0..16).map(|member| vec![member / 8, member % 8 / 4]).collect();
         let paths: Vec<&[usize]> = paths.iter().map(Vec::as_slice).collect();
-        assert_eq!(find_groups(16, &table_of(&paths, &[8.0, 2.0, 1.0])), paths);
+        assert_eq!(find_groups(16, &table_of(&paths, &[8.0, 2.0, 1.0]), [1.3; 2]), paths);
         // Equal times are one level.
-        let flat = find_groups(16, &table_of(&paths, &[1.0; 3]));
+        let flat = find_groups(16, &table_of(&paths, &[1.0; 3]), [1.3; 2]);
         assert!(flat.iter().all(Vec::is_empty));
-        let outer = find_groups(16, &table_of(&paths, &[8.0, 1.0, 1.0]));
+        let outer = find_groups(16, &table_of(&paths, &[8.0, 1.0, 1.0]), [1.3; 2]);
         assert!(outer.iter().zip(&paths).all(|(found, path)| found[..] == path[..1]));
     }
 
@@ -138,13 +150,13 @@ mod tests {
             flat.set((other, 0), Some(2.0));
         }
         flat.set((2, 3), Some(3.0));
-        assert!(find_groups(6, &flat).iter().all(Vec::is_empty));
+        assert!(find_groups(6, &flat, [1.3; 2]).iter().all(Vec::is_empty));
         // It belongs to the group that is nearest.
         let mut grouped = table_of(&paths, &[4.0, 1.0]);
         for other in 1..3 {
             grouped.set((0, other), Some(2.0));
             grouped.set((other, 0), Some(2.0));
         }
-        assert_eq!(find_groups(6, &grouped), paths);
+        assert_eq!(find_groups(6, &grouped, [1.3; 2]), paths);
     }
 }

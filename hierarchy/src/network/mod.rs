@@ -1,5 +1,7 @@
 //! The network between the members of a job: groups of members that reach each other alike, and links that are slow.
 //!
+//! [`Network`] is what a planner knows of it: functions of the bytes of a message, and shared resources.
+//!
 //! A member is a host, or a rank if there is one host. [`LinkCheck`] asks for [rounds](list_rounds) of messages in disjoint
 //! pairs, short and long ones, both ways at once, so that a round loads all adapters. Members of a [group](LinkReport::groups)
 //! reach each other faster than others; pairs that share as many groups are of one level and are compared with each other.
@@ -16,11 +18,15 @@
 
 mod check;
 mod groups;
+mod model;
 mod rounds;
+mod survey;
 mod table;
 
 pub use check::{
     LinkCause, LinkCheck, LinkFinding, LinkPart, LinkPass, LinkReport, LinkRequest, LinkRule,
     MessageTimes, PairTimes, list_lossy,
 };
+pub use model::{MessageCurve, MessagePoint, Network, PhaseTraffic, Traffic, Uplink, count_rounds};
 pub use rounds::list_rounds;
+pub use survey::{Survey, SurveyedPair};

@@ -20,16 +20,18 @@
 //! van de Geijn and Watts 1997 (SUMMA); Clarke et al. 2012, section 3 (the volume is the sum of
 //! half-perimeters); Hockney 1994 (a message takes a latency and its bytes over the bandwidth).
 
+mod phase;
 mod subset;
 mod ways;
 
+pub use phase::{panel_phase, reduction_phase};
 pub use subset::{NodeRate, Subset, choose_nodes};
 pub use ways::{Candidate, along_k, choose_way, in_place};
 
 use crate::balance::Extent;
 use crate::layout::Layout;
+use crate::network::Traffic;
 use crate::problem::Problem;
-use serde::{Deserialize, Serialize};
 
 /// The nodes of a job, and what the place of their messages means for their arithmetic.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -39,85 +41,6 @@ pub struct Cluster {
     /// The part of the messages that travels during the arithmetic, from 0 to 1. Between hosts the network moves
     /// messages; on one host the computing cores copy them.
     pub hidden: f64,
-}
-
-/// The links between nodes: a message of `v` bytes takes `latency_s + v / bytes_per_s` seconds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-pub struct Links {
-    /// Seconds of a message without content.
-    pub latency_s: f64,
-    /// Bytes per second that a node sends or receives.
-    pub bytes_per_s: f64,
-}
-
-impl Links {
-    /// Returns `true` if these are numbers that links can have.
-    pub fn is_sound(&self) -> bool {
-        self.latency_s.is_finite() && self.latency_s >= 0.0 && self.bytes_per_s > 0.0
-    }
-
-    /// Returns the seconds that a node takes to receive this traffic.
-    pub fn time_s(&self, traffic: &Traffic, element_bytes: usize) -> f64 {
-        traffic.messages * self.latency_s
-            + traffic.elements * element_bytes as f64 / self.bytes_per_s
-    }
-
-    /// Returns the seconds until all nodes have received their traffic: those of the node that takes
-    /// longest, or 0 without nodes.
-    pub fn longest_s(&self, nodes: &[Traffic], element_bytes: usize) -> f64 {
-        nodes.iter().map(|node| self.time_s(node, element_bytes)).fold(0.0, f64::max)
-    }
-
-    /// Returns `true` if `receivers` have the same `bytes` sooner by a [tree](count_rounds()) than from
-    /// their holder, one after the other: `rounds·(latency + v/W) < latency + receivers·v/W`.
-    pub fn favour_relays(&self, bytes: f64, receivers: usize) -> bool {
-        let each_s = bytes / self.bytes_per_s;
-        let relayed_s = f64::from(count_rounds(receivers)) * (self.latency_s + each_s);
-        relayed_s < self.latency_s + receivers as f64 * each_s
-    }
-
-    /// Returns the number of steps that panels must be sent ahead to arrive in time.
-    ///
-    /// It is one step that has arrived, and the number of steps that pass while a step's panels travel.
-    /// The latter includes a reserve, because messages are slower during the arithmetic and some steps
-    /// need more of them than others. A step takes `step_s` of arithmetic, but no less than the links
-    /// need for its bytes. If the links are the bound, more steps on their way would wait for each other.
-    pub fn lookahead(&self, step: &Traffic, element_bytes: usize, step_s: f64) -> usize {
-        let bytes_s = step.elements * element_bytes as f64 / self.bytes_per_s;
-        let passed = self.time_s(step, element_bytes) / step_s.max(bytes_s) + RESERVE;
-        // Not finite if nothing travels or nothing takes any time.
-        let passed = if passed.is_finite() { passed } else { 1.0 };
-        (passed.ceil() as usize).max(1).saturating_add(1)
-    }
-}
-
-/// Steps on their way in reserve.
-const RESERVE: f64 = 0.75;
-
-/// Returns the rounds in which a message reaches all receivers when every receiver passes it on:
-/// `⌈log₂(receivers + 1)⌉`.
-pub fn count_rounds(receivers: usize) -> u32 {
-    (receivers + 1).next_power_of_two().ilog2()
-}
-
-/// The elements and messages that one node receives during a multiplication.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Traffic {
-    /// Elements.
-    pub elements: f64,
-    /// Messages: a mean, since a panel may come from one node or from two.
-    pub messages: f64,
-}
-
-impl Traffic {
-    /// Returns the sum over nodes.
-    pub fn total(nodes: &[Self]) -> Self {
-        Self {
-            elements: nodes.iter().map(|node| node.elements).sum(),
-            messages: nodes.iter().map(|node| node.messages).sum(),
-        }
-    }
 }
 
 /// Returns the seconds that the messages of an update of this width take from the arithmetic of a node, if a byte takes
@@ -138,7 +61,8 @@ pub fn messages_s(problem: &Problem, width: usize, part: Extent, nodes: usize, b
 /// # Example
 /// ```
 /// use isochron_hierarchy::layout::slice_cols;
-/// use isochron_hierarchy::predict::{Traffic, panel_traffic};
+/// use isochron_hierarchy::network::Traffic;
+/// use isochron_hierarchy::predict::panel_traffic;
 ///
 /// // Two nodes with half of the columns each: all of A travels once, half of it to either side.
 /// let layout = slice_cols(4, &[2, 2])?;
@@ -214,30 +138,6 @@ pub fn wall_s(compute_s: f64, travel_s: f64, hidden: f64) -> f64 {
 mod tests {
     use super::*;
     use crate::layout::{Rect, br};
-
-    const GIGABIT: Links = Links { latency_s: 100e-6, bytes_per_s: 117e6 };
-
-    #[test]
-    fn messages_take_their_latencies_and_their_bytes() {
-        let traffic = Traffic { elements: 1e6, messages: 10.0 };
-        assert!((GIGABIT.time_s(&traffic, 8) - (8e6 / 117e6 + 1e-3)).abs() < 1e-12);
-    }
-
-    #[test]
-    fn relays_pay_for_many_receivers_of_much() {
-        assert!(GIGABIT.favour_relays(1e6, 7) && !GIGABIT.favour_relays(1e6, 2));
-        assert!(!GIGABIT.favour_relays(10.0, 7));
-    }
-
-    #[test]
-    fn panels_are_sent_ahead_by_the_steps_they_travel() {
-        let far = Links { latency_s: 10e-3, bytes_per_s: 1e9 };
-        let step = Traffic { elements: 1e5, messages: 2.0 };
-        // 20.8 ms on the way, 5 ms a step.
-        assert_eq!(far.lookahead(&step, 8, 5e-3), 1 + 5);
-        assert_eq!(far.lookahead(&step, 8, 50e-3), 1 + 2);
-        assert_eq!(far.lookahead(&step, 8, 1.0), 2);
-    }
 
     #[test]
     fn nodes_exchange_what_they_do_not_hold() {

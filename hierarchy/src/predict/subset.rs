@@ -12,8 +12,9 @@
 //!   number that brings nothing better (Alonso, Reddy and Lastovetsky 2009, section 4.1.2). Here all numbers are predicted, because
 //!   a still smaller one may be faster again.
 
-use super::{Cluster, Links, count_exchanged, panel_traffic, wall_s};
-use crate::layout::{Layout, LayoutError, br};
+use super::{Cluster, count_exchanged, panel_phase, wall_s};
+use crate::layout::{Layout, LayoutError, Method, arrange_in_groups, br};
+use crate::network::Network;
 use crate::problem::Problem;
 
 /// The speed of a node, and the cost of its messages.
@@ -40,7 +41,7 @@ pub struct Subset {
 }
 
 /// Chooses the nodes that are fastest together: the most helpful node alone, the two most helpful, and so on
-/// to all of them. A node helps by the blocks that it completes in the time of all without messages; a node
+/// to all of them; and each group of the network alone. A node helps by the blocks that it completes in the time of all without messages; a node
 /// whose fixed cost exceeds that time does not take part. The node that is fastest alone is tried too.
 ///
 /// A node that is left out has nothing to send either, because the matrices are spread over the others.
@@ -53,17 +54,18 @@ pub struct Subset {
 ///
 /// # Example
 /// ```
-/// use isochron_hierarchy::predict::{Cluster, Links, NodeRate, choose_nodes};
+/// use isochron_hierarchy::network::Network;
+/// use isochron_hierarchy::predict::{Cluster, NodeRate, choose_nodes};
 /// use isochron_hierarchy::problem::Problem;
 ///
 /// let problem = Problem::new(4000, 4000, 4000, 100)?.with_panel(100)?;
 /// let cluster = Cluster { nodes: 2, hidden: 1.0 };
 /// let nodes = [100.0, 10.0].map(|speed| NodeRate { speed, fixed_s: 0.0, element_s: 0.0 });
-/// let fast = Links { latency_s: 1e-5, bytes_per_s: 1e10 };
-/// assert_eq!(choose_nodes(&problem, cluster, fast, &nodes)?.nodes, [0, 1]);
+/// let fast = Network::flat(1e-5, 1e10);
+/// assert_eq!(choose_nodes(&problem, cluster, &fast, &nodes)?.nodes, [0, 1]);
 /// // On a slow network the second node's share takes longer to get there than it saves.
-/// let slow = Links { bytes_per_s: 1e6, ..fast };
-/// let alone = choose_nodes(&problem, cluster, slow, &nodes)?;
+/// let slow = Network::flat(1e-5, 1e6);
+/// let alone = choose_nodes(&problem, cluster, &slow, &nodes)?;
 /// assert_eq!((alone.nodes, alone.wall_s), (vec![0], 16.0));
 /// assert!(alone.all_s > 100.0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -71,7 +73,7 @@ pub struct Subset {
 pub fn choose_nodes(
     problem: &Problem,
     cluster: Cluster,
-    links: Links,
+    network: &Network,
     nodes: &[NodeRate],
 ) -> Result<Subset, LayoutError> {
     let mut order: Vec<usize> = (0..nodes.len()).filter(|&node| nodes[node].speed > 0.0).collect();
@@ -91,14 +93,21 @@ pub fn choose_nodes(
         let [a, b] = [a, b].map(|node| nodes[node].fixed_s + blocks / nodes[node].speed);
         a.total_cmp(&b)
     });
+    let of_groups: Vec<Vec<usize>> = network
+        .list_groups()
+        .into_iter()
+        .map(|group| order.iter().copied().filter(|node| group.contains(node)).collect())
+        .filter(|group: &Vec<usize>| !group.is_empty())
+        .collect();
     let counts = list_counts(order.len());
     for some in alone
         .map(std::slice::from_ref)
         .into_iter()
+        .chain(of_groups.iter().map(Vec::as_slice))
         .chain(counts.into_iter().map(|count| &order[..count]))
     {
         let rates: Vec<NodeRate> = some.iter().map(|&node| nodes[node]).collect();
-        all_s = predict_s(problem, cluster, links, &rates)?;
+        all_s = predict_s(problem, cluster, &network.among(some), &rates)?;
         // Of equals the larger one: each of its nodes has less to do.
         if best.is_none_or(|(_, least_s)| all_s <= least_s) {
             best = Some((some, all_s));
@@ -178,7 +187,7 @@ pub(super) fn find_messages_s(
 fn predict_s(
     problem: &Problem,
     cluster: Cluster,
-    links: Links,
+    network: &Network,
     nodes: &[NodeRate],
 ) -> Result<f64, LayoutError> {
     let (rows, cols) = problem.c_blocks();
@@ -186,7 +195,7 @@ fn predict_s(
     let terms: Vec<(f64, f64)> = nodes.iter().map(|node| (node.fixed_s, node.speed)).collect();
     let together_s = time_together(blocks, &terms);
     let areas: Vec<f64> = nodes.iter().map(|node| node.blocks_within(together_s)).collect();
-    let layout = br(&areas, rows, cols)?;
+    let layout = lay_out(problem, cluster, network, &areas)?;
     // All nodes share the arithmetic that one misses while it handles messages.
     let messages = find_messages_s(problem, cluster, &layout, nodes);
     let busy: Vec<(f64, f64)> = (terms.iter().zip(messages))
@@ -198,10 +207,39 @@ fn predict_s(
         .map(|(&(busy_s, _), _)| busy_s)
         .fold(0.0, f64::max);
     let compute_s = time_together(blocks, &busy).max(longest_s);
-    let panel = problem.panel(cluster.nodes);
-    let received = panel_traffic(&layout, problem.block(), problem.k(), panel);
-    let travel_s = links.longest_s(&received, problem.element().bytes());
+    let travel_s = panels_s(problem, cluster, network, &layout);
     Ok(wall_s(compute_s, travel_s, cluster.hidden))
+}
+
+/// Lays these areas out: in columns, or with each group of the network in a rectangle if panels travel in less time.
+fn lay_out(
+    problem: &Problem,
+    cluster: Cluster,
+    network: &Network,
+    areas: &[f64],
+) -> Result<Layout, LayoutError> {
+    let (rows, cols) = problem.c_blocks();
+    let layout = br(areas, rows, cols)?;
+    let groups = network.list_groups();
+    if groups.is_empty() {
+        return Ok(layout);
+    }
+    let grouped = arrange_in_groups(Method::Br, &groups, areas, rows, cols)?;
+    let [in_columns_s, grouped_s] =
+        [&layout, &grouped].map(|layout| panels_s(problem, cluster, network, layout));
+    Ok(if grouped_s < in_columns_s { grouped } else { layout })
+}
+
+/// Returns the seconds in which the panels of all steps travel while C stays in this layout.
+pub(super) fn panels_s(
+    problem: &Problem,
+    cluster: Cluster,
+    network: &Network,
+    layout: &Layout,
+) -> f64 {
+    let panel = problem.panel(cluster.nodes);
+    let panels = panel_phase(network, layout, problem.block(), problem.k(), panel);
+    network.phase_s(&panels, problem.element().bytes())
 }
 
 #[cfg(test)]
@@ -212,7 +250,9 @@ mod tests {
         NodeRate { speed, fixed_s: 0.0, element_s: 0.0 }
     }
 
-    const FAST: Links = Links { latency_s: 2e-6, bytes_per_s: 1e10 };
+    fn fast() -> Network {
+        Network::flat(2e-6, 1e10)
+    }
 
     const HIDING: Cluster = Cluster { nodes: 4, hidden: 1.0 };
 
@@ -222,7 +262,7 @@ mod tests {
     }
 
     fn choose_fast(blocks: usize, nodes: &[NodeRate]) -> Subset {
-        choose_nodes(&square(blocks), HIDING, FAST, nodes).unwrap()
+        choose_nodes(&square(blocks), HIDING, &fast(), nodes).unwrap()
     }
 
     #[test]
@@ -258,7 +298,7 @@ mod tests {
         assert_eq!(found.nodes, [0, 1, 3, 4]);
         assert!(found.wall_s < 50.0 && found.all_s >= 60.0, "{found:?}");
         for bits in 1..1 << nodes.len() {
-            let some_s = predict_s(&square(64), HIDING, FAST, &pick(&nodes, bits)).unwrap();
+            let some_s = predict_s(&square(64), HIDING, &fast(), &pick(&nodes, bits)).unwrap();
             assert!(found.wall_s <= some_s * (1.0 + 1e-9), "{bits:b}: {some_s}");
         }
     }
@@ -298,10 +338,10 @@ mod tests {
     #[test]
     fn the_best_of_all_is_never_slower_than_the_fastest_alone() {
         for bytes_per_s in [1e4, 1e6, 1e8, 1e10] {
-            let links = Links { latency_s: 1e-4, bytes_per_s };
+            let network = Network::flat(1e-4, bytes_per_s);
             let cluster = Cluster { hidden: 0.5, ..HIDING };
             let nodes = [50.0, 40.0, 4.0, 1.0].map(to_rate);
-            let found = choose_nodes(&square(64), cluster, links, &nodes).unwrap();
+            let found = choose_nodes(&square(64), cluster, &network, &nodes).unwrap();
             assert!(found.wall_s <= 64.0 * 64.0 / 50.0 && found.wall_s <= found.all_s);
         }
     }

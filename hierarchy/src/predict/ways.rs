@@ -23,9 +23,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::subset::find_messages_s;
-use super::{Cluster, Links, NodeRate, panel_traffic, reduction_traffic, wall_s};
-use crate::layout::{Layout, LayoutError, Way, slice_cols, slice_rows};
+use super::subset::{find_messages_s, panels_s};
+use super::{Cluster, NodeRate, reduction_phase, wall_s};
+use crate::layout::{Layout, LayoutError, Method, Way, arrange_in_groups, slice_cols, slice_rows};
+use crate::network::Network;
 use crate::partition::apportion;
 use crate::problem::Problem;
 
@@ -40,7 +41,8 @@ pub struct Candidate {
     pub wall_s: f64,
 }
 
-/// Lists the ways to divide C: in this layout, and with its areas in slices of rows and of columns.
+/// Lists the ways to divide C: in this layout, or with its areas in a rectangle for each group of the network if that is clearly
+/// faster; and in slices of rows and of columns.
 ///
 /// Slices are left out if the layout is such slices itself, or if a node that has a part would get no
 /// line of blocks; [`choose_nodes()`](super::choose_nodes()) is the function that leaves nodes out. The
@@ -52,16 +54,24 @@ pub struct Candidate {
 pub fn in_place(
     problem: &Problem,
     cluster: Cluster,
-    links: Links,
+    network: &Network,
     layout: &Layout,
     nodes: &[NodeRate],
 ) -> Result<Vec<(Candidate, Layout)>, LayoutError> {
     let (rows, cols) = problem.c_blocks();
-    let predict = |layout: &Layout| predict_in_layout(problem, cluster, links, layout, nodes);
+    let predict = |layout: &Layout| predict_in_layout(problem, cluster, network, layout, nodes);
     let areas: Vec<f64> = layout.areas().iter().map(|&area| area as f64).collect();
     let slices =
         [slice_rows(cols, &apportion(rows, &areas))?, slice_cols(rows, &apportion(cols, &areas))?];
     let mut ways = vec![(predict(layout), layout.clone())];
+    let groups = network.list_groups();
+    if !groups.is_empty() {
+        let grouped = arrange_in_groups(Method::Br, &groups, &areas, rows, cols)?;
+        let mapped = predict(&grouped);
+        if mapped.wall_s < CLEARLY_FASTER * ways[0].0.wall_s {
+            ways[0] = (mapped, grouped);
+        }
+    }
     for slices in slices {
         let mut lines = slices.areas().into_iter().zip(&areas);
         let all_have_lines = lines.all(|(slice, &area)| slice > 0 || area == 0.0);
@@ -78,7 +88,7 @@ pub fn in_place(
 fn predict_in_layout(
     problem: &Problem,
     cluster: Cluster,
-    links: Links,
+    network: &Network,
     layout: &Layout,
     nodes: &[NodeRate],
 ) -> Candidate {
@@ -88,9 +98,7 @@ fn predict_in_layout(
     let times =
         busy.map(|((area, node), messages_s)| area as f64 / node.speed + node.fixed_s + messages_s);
     let compute_s = times.fold(0.0, f64::max);
-    let panel = problem.panel(cluster.nodes);
-    let received = panel_traffic(layout, problem.block(), problem.k(), panel);
-    let travel_s = links.longest_s(&received, problem.element().bytes());
+    let travel_s = panels_s(problem, cluster, network, layout);
     Candidate { way: Way::of(layout), wall_s: wall_s(compute_s, travel_s, cluster.hidden) }
 }
 
@@ -102,7 +110,7 @@ fn predict_in_layout(
 ///
 /// # Panics
 /// If there is not one speed for each node of the layout.
-pub fn along_k(problem: &Problem, links: Links, held: &Layout, speeds: &[f64]) -> Candidate {
+pub fn along_k(problem: &Problem, network: &Network, held: &Layout, speeds: &[f64]) -> Candidate {
     let (rows, cols) = problem.c_blocks();
     let blocks = problem.k_blocks();
     let shares = apportion(blocks, speeds);
@@ -114,8 +122,8 @@ pub fn along_k(problem: &Problem, links: Links, held: &Layout, speeds: &[f64]) -
         .map(|(&share, &speed)| share as f64 / blocks as f64 * all_of_c / speed)
         .fold(0.0, f64::max);
     let computes: Vec<bool> = shares.iter().map(|&share| share > 0).collect();
-    let received = reduction_traffic(held, problem.block(), &computes);
-    let travel_s = links.longest_s(&received, problem.element().bytes());
+    let sum = reduction_phase(network, held, problem.block(), &computes);
+    let travel_s = network.phase_s(&sum, problem.element().bytes());
     Candidate { way: Way::K, wall_s: wall_s(compute_s, travel_s, 0.0) }
 }
 
@@ -137,9 +145,12 @@ pub fn choose_way(ways: &[Candidate]) -> usize {
 mod tests {
     use super::*;
     use crate::layout::{br, kl};
+    use crate::predict::panel_traffic;
 
     /// A slow network, over which no message is hidden.
-    const SLOW: Links = Links { latency_s: 1e-4, bytes_per_s: 117e6 };
+    fn slow() -> Network {
+        Network::flat(1e-4, 117e6)
+    }
 
     /// C of blocks of 128 elements a side.
     fn of_blocks((rows, cols): (u64, u64), k: usize) -> Problem {
@@ -152,7 +163,7 @@ mod tests {
     /// Lists the ways to divide C over the slow network.
     fn list_ways(problem: &Problem, layout: &Layout, speeds: &[f64]) -> Vec<(Candidate, Layout)> {
         let cluster = Cluster { nodes: speeds.len(), hidden: 0.0 };
-        in_place(problem, cluster, SLOW, layout, &to_rates(speeds)).unwrap()
+        in_place(problem, cluster, &slow(), layout, &to_rates(speeds)).unwrap()
     }
 
     fn to_rates(speeds: &[f64]) -> Vec<NodeRate> {
@@ -252,7 +263,7 @@ mod tests {
         let layout = br(&speeds, 8, 8).unwrap();
         let held = br(&[1.0, 1.0], 8, 8).unwrap();
         let ways = list_ways(&problem, &layout, &speeds);
-        (ways[0].0.wall_s, along_k(&problem, SLOW, &held, &speeds).wall_s)
+        (ways[0].0.wall_s, along_k(&problem, &slow(), &held, &speeds).wall_s)
     }
 
     #[test]
@@ -269,10 +280,10 @@ mod tests {
     #[test]
     fn whole_blocks_of_k_make_the_slowest_node_slower() {
         let problem = of_blocks((8, 8), 3 * 128);
-        let free = Links { latency_s: 0.0, bytes_per_s: f64::INFINITY };
+        let free = Network::flat(0.0, f64::INFINITY);
         let held = br(&[1.0, 1.0], 8, 8).unwrap();
         // Two of three blocks for one of two alike nodes.
-        let found = along_k(&problem, free, &held, &[64.0, 64.0]).wall_s;
+        let found = along_k(&problem, &free, &held, &[64.0, 64.0]).wall_s;
         assert!((found - 2.0 / 3.0).abs() < 1e-12);
     }
 
@@ -285,7 +296,7 @@ mod tests {
         // All of it on one node: there are no other ways, and nothing travels.
         assert_eq!(ways.len(), 1);
         assert_eq!((ways[0].0.way, ways[0].0.wall_s), (Way::C, 1.0));
-        assert!(along_k(&problem, SLOW, &layout, &speeds).wall_s.is_finite());
+        assert!(along_k(&problem, &slow(), &layout, &speeds).wall_s.is_finite());
     }
 
     #[test]

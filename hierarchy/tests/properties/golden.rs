@@ -9,7 +9,8 @@ use std::path::Path;
 use isochron_hierarchy::balance::{BalanceConfig, BalanceStep, Extent, Strategy};
 use isochron_hierarchy::decide::{Decision, PlanAnswer, PlanRequest, Planner};
 use isochron_hierarchy::learn::ChangeReason;
-use isochron_hierarchy::predict::{Cluster, Links};
+use isochron_hierarchy::network::Network;
+use isochron_hierarchy::predict::Cluster;
 use isochron_hierarchy::problem::{Problem, Split};
 use isochron_hierarchy::rebalance::{LoopPart, RebalanceConfig};
 use isochron_hierarchy::times::Sample;
@@ -78,7 +79,7 @@ const PANEL: usize = 256;
 /// Plans by made-up times, and counts the questions of each kind.
 fn plan(
     nodes: &Nodes,
-    links: Links,
+    network: &Network,
     problem: Problem,
     hidden: f64,
     config: BalanceConfig,
@@ -93,7 +94,7 @@ fn plan(
         };
         let (kind, answer) = match &request {
             PlanRequest::MessageCosts => (0, PlanAnswer::MessageCosts(vec![1e-10; nodes.count])),
-            PlanRequest::Links { .. } => (1, PlanAnswer::Links(links)),
+            PlanRequest::Network { .. } => (1, PlanAnswer::Network(network.clone())),
             PlanRequest::Room(_) => (2, PlanAnswer::Room(true)),
             PlanRequest::Times { extents, .. } => {
                 (3, PlanAnswer::Times(answer_times(nodes, extents)))
@@ -138,8 +139,8 @@ fn plans_are_those_that_are_kept() {
                             .and_then(|problem| problem.with_split(split).with_panel(PANEL))
                             .unwrap();
                         let hidden = if network == "memory" { 0.0 } else { 0.9 };
-                        let links = Links { latency_s, bytes_per_s };
-                        let (decision, asked) = plan(nodes, links, problem, hidden, config);
+                        let links = Network::flat(latency_s, bytes_per_s);
+                        let (decision, asked) = plan(nodes, &links, problem, hidden, config);
                         lines.push(json!({
                             "nodes": nodes.name,
                             "network": network,

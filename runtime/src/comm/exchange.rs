@@ -20,9 +20,7 @@ const LOOK_INTERVAL: Duration = Duration::from_micros(100);
 /// Looks of which the CPU time is measured.
 const LOOKS: usize = 4;
 
-/// Messages of one length to both neighbours and from them.
-///
-/// With one neighbour alone, a late rank would find a message already there.
+/// Messages of one length to some ranks and from them.
 struct Exchange<'c> {
     comm: &'c dyn Comm,
     sends: Vec<Message>,
@@ -31,15 +29,20 @@ struct Exchange<'c> {
 }
 
 impl<'c> Exchange<'c> {
+    /// Makes messages to both neighbours and from them. With one neighbour alone, a late rank would find a message already there.
     fn new(comm: &'c dyn Comm, bytes: usize) -> Self {
         let (rank, size) = (comm.rank(), comm.size());
         let (next, before) = ((rank + 1) % size, (rank + size - 1) % size);
+        Self::between(comm, &[next, before], &[before, next], bytes)
+    }
+
+    fn between(comm: &'c dyn Comm, to: &[usize], from: &[usize], bytes: usize) -> Self {
         Self {
             comm,
-            sends: whole_buffers(&[next, before], 0, bytes),
-            recvs: whole_buffers(&[before, next], 2, bytes),
+            sends: whole_buffers(to, 0, bytes),
+            recvs: whole_buffers(from, to.len(), bytes),
             // Not zeros, so that the pages exist before the first message: making them would be timed with it.
-            buffers: vec![vec![1; bytes]; 4],
+            buffers: vec![vec![1; bytes]; to.len() + from.len()],
         }
     }
 
@@ -55,31 +58,8 @@ impl<'c> Exchange<'c> {
     }
 }
 
-/// The longest time for which this rank did not run.
-struct StallWatch {
-    ran: Instant,
-    longest: Duration,
-}
-
-impl StallWatch {
-    /// Begins with a rest: on a busy host, a thread that has rested may run at once and for a while.
-    fn begin_with_rest(rest: Duration) -> Self {
-        let rested = Instant::now();
-        std::thread::sleep(rest);
-        let ran = Instant::now();
-        Self { ran, longest: (ran - rested).saturating_sub(rest) }
-    }
-
-    /// Lets other threads run.
-    fn yield_core(&mut self) {
-        std::thread::yield_now();
-        self.longest = self.longest.max(self.ran.elapsed());
-        self.ran = Instant::now();
-    }
-}
-
 /// Measures the seconds of an exchange of messages of `bytes` bytes after a rest: half of the fastest two of `tries` in
-/// a row, or one alone. Returns also the longest seconds for which this rank did not run meanwhile.
+/// a row, or one alone.
 ///
 /// All ranks receive from both neighbours, so none can make two exchanges in less time than a message takes to a
 /// neighbour and back, however far apart the ranks began. A barrier before each message would add its own skew to the
@@ -89,24 +69,43 @@ pub(crate) fn measure_exchange_s(
     bytes: usize,
     tries: usize,
     rest: Duration,
-) -> Result<[f64; 2], Error> {
+) -> Result<f64, Error> {
     let mut exchange = Exchange::new(comm, bytes);
-    let mut watch = StallWatch::begin_with_rest(rest);
+    std::thread::sleep(rest);
     // Brings the ranks together: waking up from a collective takes longer than a message. One round makes neighbours wait for
     // each other, and two their neighbours.
     for _ in 0..GATHERING_ROUNDS.min(comm.size() / 2) {
-        Exchange::new(comm, 1).run(|| watch.yield_core())?;
+        Exchange::new(comm, 1).run(std::thread::yield_now)?;
     }
+    time_in_a_row(tries, || exchange.run(std::thread::yield_now))
+}
+
+/// Measures the seconds of a message of `bytes` bytes between this rank and a partner, both ways at once: half of the fastest two
+/// of `tries` in a row, or one alone. A message of one byte brings both together.
+pub(super) fn measure_pair_s(
+    comm: &dyn Comm,
+    partner: usize,
+    bytes: usize,
+    tries: usize,
+) -> Result<f64, Error> {
+    let mut exchange = Exchange::between(comm, &[partner], &[partner], bytes);
+    Exchange::between(comm, &[partner], &[partner], 1).run(std::thread::yield_now)?;
+    time_in_a_row(tries, || exchange.run(std::thread::yield_now))
+}
+
+/// Returns the seconds of an exchange: half of the fastest two of `tries` in a row, or one alone.
+fn time_in_a_row(
+    tries: usize,
+    mut exchange: impl FnMut() -> Result<(), Error>,
+) -> Result<f64, Error> {
     let mut starts = vec![Instant::now()];
     for _ in 0..tries {
-        exchange.run(|| watch.yield_core())?;
-        // The rank may have stood still while it took the last message.
-        watch.yield_core();
+        exchange()?;
         starts.push(Instant::now());
     }
     let in_a_row = tries.min(2);
     let fastest = starts.windows(in_a_row + 1).map(|times| times[in_a_row] - times[0]).min();
-    Ok([fastest.unwrap_or_default().as_secs_f64() / in_a_row as f64, watch.longest.as_secs_f64()])
+    Ok(fastest.unwrap_or_default().as_secs_f64() / in_a_row as f64)
 }
 
 /// Measures the CPU time, in seconds, of an exchange of messages of `bytes` bytes: the least of some. Looking for them

@@ -1,7 +1,5 @@
 //! The checks of a plan: its parts fit each other, and a document that was read holds nothing impossible.
 
-use isochron_hierarchy::predict::Links;
-
 use super::{LEAST_LOOKAHEAD, MAX_LOOKAHEAD};
 use super::{Plan, PlanTuning};
 use crate::error::Error;
@@ -78,11 +76,16 @@ impl Plan {
         let candidates = decision.candidates.iter().map(|candidate| candidate.wall_s);
         let mut left_out = decision.left_out.iter().flat_map(|left_out| &left_out.ranks);
         let is_sound = decision.kernel_width > 0
-            && self.links().as_ref().is_none_or(Links::is_sound)
             && (balance.is_none() || times_s.len() == ranks)
             && times_s.iter().copied().chain(candidates).all(|time_s| time_s >= 0.0)
             && left_out.all(|&rank| rank < ranks);
-        if is_sound { Ok(()) } else { Err("its measurements make no sense".to_owned()) }
+        if !is_sound {
+            return Err("its measurements make no sense".to_owned());
+        }
+        match self.network().and_then(|network| network.find_contradiction(ranks)) {
+            Some(contradiction) => Err(format!("its network has {contradiction}")),
+            None => Ok(()),
+        }
     }
 
     /// Checks that what was seen before the run is of the devices.
@@ -121,6 +124,7 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use isochron_hierarchy::layout::slice_cols;
+    use isochron_hierarchy::network::Network;
     use serde_json::{Value, json};
 
     use super::*;
@@ -131,7 +135,7 @@ mod tests {
         let layout = slice_cols(4, &[2, 4]).unwrap();
         Plan::with_layout(problem, layout, &[vec![20], vec![30, 10]])
             .unwrap()
-            .with_links(Links { latency_s: 1e-6, bytes_per_s: 1e9 })
+            .with_network(Network::flat(1e-6, 1e9).with_adapters(vec![1e9, 1e8]))
     }
 
     /// Returns the refusal of the plan with another value at this place of the document.
@@ -176,7 +180,13 @@ mod tests {
                 "make no sense",
             ),
             ("/decision/candidates", json!([{"way": "c", "wall_s": -1.0}]), "make no sense"),
-            ("/tuning/links/bytes_per_s", json!(0.0), "make no sense"),
+            ("/tuning/network/adapters/1", json!(0.0), "a link that carries nothing"),
+            ("/tuning/network/levels/0/points/1/time_s", json!(0.0), "fall with their bytes"),
+            (
+                "/tuning/network/uplinks",
+                json!([{"ranks": [0, 2], "bytes_per_s": 1e9}]),
+                "1 levels of messages for groups 1 deep",
+            ),
             ("/tuning/panel", json!(0), "0 columns wide"),
             ("/tuning/lookahead", json!(1), "lookahead is 1 steps, not 2 to 8"),
             ("/tuning/k_parts", json!(0), "0 parts of k, not 1 to"),

@@ -1,7 +1,10 @@
 //! The memory that a plan needs, its lookahead, and leaner plans with the same shares.
 
+use std::sync::Arc;
+
 use isochron_devices::{ElementType, leading_dimension};
-use isochron_hierarchy::predict::{Links, Traffic};
+use isochron_hierarchy::network::{Network, PhaseTraffic, Traffic};
+use isochron_hierarchy::predict::panel_phase;
 use num_complex::Complex64;
 
 use super::reduction;
@@ -22,37 +25,45 @@ impl Plan {
         plan
     }
 
-    /// Returns the same plan for links of this capacity, which decides if ranks pass on pieces that several of them need.
+    /// Returns the same plan for this network, which decides if ranks pass on pieces that several of them need.
     /// It must be the same on every rank.
     #[must_use]
-    pub fn with_links(self, links: Links) -> Self {
+    pub fn with_network(self, network: Network) -> Self {
         let mut plan = self.without_fit();
-        plan.tuning.links = Some(links);
+        plan.tuning.network = Some(Arc::new(network));
         plan
     }
 
-    /// Chooses the panel width and the lookahead that suit the links. If the links or the time of the arithmetic are
+    /// Chooses the panel width and the lookahead that suit the network. If it or the time of the arithmetic are
     /// unknown, both keep their defaults.
-    pub(super) fn tune_for_links(mut self) -> Self {
-        let known = self.links().zip(self.predicted_s());
-        let Some((links, compute_s)) = known.filter(|_| self.division().shares().is_none()) else {
+    pub(super) fn tune_for_network(mut self) -> Self {
+        let known = self.network().cloned().zip(self.predicted_s());
+        let Some((network, compute_s)) = known.filter(|_| self.division().shares().is_none())
+        else {
             return self;
         };
         let bytes = self.problem.element().bytes();
-        let travel_s = links.longest_s(&self.traffic(), bytes);
+        let travel_s = network.phase_s(&self.panel_phase(&network), bytes);
         self.tuning.panel = self.problem.best_panel(compute_s, travel_s);
         let steps = self.problem.k().div_ceil(self.panel()).max(1) as f64;
-        let most = self
-            .traffic()
-            .into_iter()
-            .map(|node| {
-                let of_step =
-                    Traffic { elements: node.elements / steps, messages: node.messages / steps };
-                links.lookahead(&of_step, bytes, compute_s / steps)
-            })
-            .max()
-            .unwrap_or(0);
+        let of_step = |traffic: &Traffic| Traffic {
+            elements: traffic.elements / steps,
+            messages: traffic.messages / steps,
+        };
+        let all = self.panel_phase(&network);
+        let received = all.received.iter().map(|levels| levels.iter().map(of_step).collect());
+        let step = PhaseTraffic {
+            received: received.collect(),
+            through: all.through.iter().map(|elements| elements / steps).collect(),
+        };
+        let most = network.lookahead(&step, bytes, compute_s / steps);
         self.with_lookahead(most)
+    }
+
+    /// Returns what the panels of all steps bring through the network.
+    fn panel_phase(&self, network: &Network) -> PhaseTraffic {
+        let (problem, layout) = (&self.problem, self.layout());
+        panel_phase(network, layout, problem.block(), problem.k(), self.panel())
     }
 
     /// Returns a plan with the same shares that needs less memory, or `None` if there is none. It has fewer steps under

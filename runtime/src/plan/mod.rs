@@ -26,7 +26,8 @@ use isochron_devices::{Depth, DeviceKind, JobShape};
 use isochron_hierarchy::decide::{Decision, Division, hold_evenly};
 use isochron_hierarchy::layout::{Layout, Way};
 use isochron_hierarchy::learn::FirstLook;
-use isochron_hierarchy::predict::{self, Links, Traffic};
+use isochron_hierarchy::network::{Network, Traffic};
+use isochron_hierarchy::predict;
 use serde::{Deserialize, Serialize};
 
 pub use assignment::Assignment;
@@ -63,7 +64,7 @@ pub(crate) fn check_epsilon(epsilon: f64) -> Result<(), Error> {
 }
 
 /// Version of the document.
-pub(crate) const SCHEMA: u32 = 3;
+pub(crate) const SCHEMA: u32 = 4;
 
 /// The parts of all ranks and their devices, and the decisions that led to them: one document, equal on all ranks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -78,7 +79,7 @@ pub struct Plan {
     problem: Problem,
     /// The decision, with the measurements and predictions that led to it.
     decision: Arc<Decision>,
-    /// Settings that suit the decision to the links and the memory.
+    /// Settings that suit the decision to the network and the memory.
     tuning: PlanTuning,
     /// The nodes that the plan is for, by rank.
     nodes: Arc<Vec<PlannedNode>>,
@@ -102,8 +103,8 @@ pub struct Plan {
     file: Option<PathBuf>,
 }
 
-/// Settings that suit a decision to the links and the memory.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+/// Settings that suit a decision to the network and the memory.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 struct PlanTuning {
     /// Width of the panels.
@@ -112,16 +113,16 @@ struct PlanTuning {
     lookahead: usize,
     /// Number of parts of k in which A and B are held; 1 if they are held whole.
     k_parts: usize,
-    /// Measured links between ranks; `null` if they were not measured.
-    links: Option<Links>,
+    /// Measured network between ranks; `null` if it was not measured.
+    network: Option<Arc<Network>>,
 }
 
 impl Plan {
-    /// Makes the plan of a decision for these nodes, with the panels and the lookahead that suit the links.
+    /// Makes the plan of a decision for these nodes, with the panels and the lookahead that suit the network.
     pub(crate) fn new(
         problem: Problem,
         decision: Decision,
-        links: Option<Links>,
+        network: Option<Network>,
         nodes: Vec<PlannedNode>,
         made: Making,
     ) -> Self {
@@ -135,7 +136,12 @@ impl Plan {
             made,
             problem,
             decision: Arc::new(decision),
-            tuning: PlanTuning { panel, lookahead: LEAST_LOOKAHEAD, k_parts: 1, links },
+            tuning: PlanTuning {
+                panel,
+                lookahead: LEAST_LOOKAHEAD,
+                k_parts: 1,
+                network: network.map(Arc::new),
+            },
             nodes: Arc::new(nodes),
             look: Arc::default(),
             predicted: None,
@@ -144,14 +150,14 @@ impl Plan {
             scattered: [false; 2],
             file: None,
         };
-        plan.tune_for_links()
+        plan.tune_for_network()
     }
 
     /// Leaves changes of the division to the run, which begins with what was seen of the devices.
     #[must_use]
     pub fn with_look(self, look: Option<FirstLook>) -> Self {
         let look = Arc::new(look);
-        let mut plan = Self { look, ..self }.without_fit().tune_for_links();
+        let mut plan = Self { look, ..self }.without_fit().tune_for_network();
         if plan.look().is_some() && plan.learns_from_steps() {
             plan.tuning.panel = plan.tuning.panel.min(plan.problem.learning_panel());
         }
@@ -286,9 +292,9 @@ impl Plan {
         }
     }
 
-    /// The capacity of the links between ranks; `None` if they were not measured.
-    pub fn links(&self) -> Option<Links> {
-        self.tuning.links
+    /// The network between ranks; `None` if it was not measured.
+    pub fn network(&self) -> Option<&Arc<Network>> {
+        self.tuning.network.as_ref()
     }
 
     /// Returns the way of dividing: k, or C as its layout divides it.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use isochron_hierarchy::layout::{Layout, rearrange};
+use isochron_hierarchy::layout::{Layout, rearrange_in_groups};
 use isochron_hierarchy::learn::{Adaptive, AdaptiveError, LaidOut, Request};
 use isochron_hierarchy::partition::apportion;
 
@@ -144,7 +144,8 @@ impl Places<'_> {
         }
         let areas: Vec<f64> = asked.iter().map(|&units| units as f64).collect();
         let method = self.plan.decision().config.layout;
-        rearrange(layout, method, &areas).unwrap_or_else(|error| {
+        let groups = self.plan.network().map(|network| network.list_groups()).unwrap_or_default();
+        rearrange_in_groups(layout, method, &groups, &areas).unwrap_or_else(|error| {
             tracing::warn!(%error, "a division has no layout");
             layout.clone()
         })
@@ -181,9 +182,9 @@ impl Places<'_> {
 
     /// Returns the seconds of the rank that takes longest to move its part of C.
     fn expect_move(&self, from: &Spread, to: &Spread) -> f64 {
-        let (per_s, latency_s) = match self.plan.links() {
-            Some(links) => (links.bytes_per_s, links.latency_s),
-            None => (SENT_PER_S, 0.0),
+        let sent_s = |bytes: f64| match self.plan.network() {
+            Some(network) => network.level(0).message_s(bytes),
+            None => bytes / SENT_PER_S,
         };
         let bytes = self.plan.problem().element().bytes() as f64;
         let seconds =
@@ -196,7 +197,7 @@ impl Places<'_> {
                 let copied = given + taken + if stays { 0 } else { 2 * kept };
                 let (sent, copied) = (given.max(taken) as f64, copied as f64);
                 let share = self.conditions.core_shares.get(rank).copied().unwrap_or(1.0);
-                latency_s + bytes * (sent / per_s + copied / (share * COPIED_PER_S))
+                sent_s(bytes * sent) + bytes * copied / (share * COPIED_PER_S)
             });
         seconds.fold(0.0, f64::max)
     }

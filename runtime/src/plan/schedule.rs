@@ -15,8 +15,9 @@
 use std::cell::OnceCell;
 use std::cmp::Reverse;
 use std::ops::Range;
+use std::sync::Arc;
 
-use isochron_hierarchy::predict::{Links, count_rounds};
+use isochron_hierarchy::network::{Network, count_rounds};
 
 use super::Plan;
 use super::order::{StepOrder, most_at_once};
@@ -31,7 +32,7 @@ pub(crate) const A: usize = 0;
 pub(crate) const B: usize = 1;
 
 /// Ranks that may need the same lines of a factor, the holder included, without relays. Two receivers get a piece no
-/// sooner from a relay than from its holder, whatever the links.
+/// sooner from a relay than from its holder, unless they are both behind an uplink.
 const MOST_WITHOUT_RELAYS: usize = 3;
 
 /// A block on its way between this rank and another one.
@@ -76,8 +77,8 @@ pub(crate) struct StepSchedule {
     copied: [bool; 2],
     /// Sets of panels that exist at a time.
     sets: usize,
-    /// Measured capacity of the links, which decides if a piece is passed on. Without it, the number of rounds decides.
-    links: Option<Links>,
+    /// Measured network, which decides if a piece is passed on. Without it, the number of rounds decides.
+    network: Option<Arc<Network>>,
     element_bytes: usize,
 }
 
@@ -100,19 +101,21 @@ impl StepSchedule {
                 _ => parts[other],
             })
             .collect();
+        let has_groups = plan.network().is_some_and(|network| !network.uplinks().is_empty());
+        let without_relays = if has_groups { 2 } else { MOST_WITHOUT_RELAYS };
         Self {
             rank,
             width: plan.panel(),
             k: plan.k_range(rank),
             own_orders: [Region::row_range, Region::col_range]
                 .into_iter()
-                .all(|lines| most_at_once(c_parts.iter().map(lines)) <= MOST_WITHOUT_RELAYS),
+                .all(|lines| most_at_once(c_parts.iter().map(lines)) <= without_relays),
             order: OnceCell::new(),
             factors,
             c_parts,
             copied: plan.copies_panels(),
             sets: plan.panel_sets(),
-            links: plan.links(),
+            network: plan.network().cloned(),
             element_bytes: plan.problem().element().bytes(),
         }
     }
@@ -317,17 +320,51 @@ impl StepSchedule {
         // largest number is that of letters.
         let tag = ((step % self.sets) * 2 + side) * ranks + holder + 1;
         let tag = u32::try_from(tag).ok().filter(|&tag| tag < MAX_TAG);
-        let relayed = self.favours_relays(block.len(), readers.len());
-        PieceRoute {
-            block,
-            members: std::iter::once(holder).chain(readers).collect(),
-            tag: tag.filter(|_| relayed).unwrap_or(0),
+        let members: Vec<usize> = std::iter::once(holder).chain(readers).collect();
+        let mut senders = vec![0; members.len()];
+        if tag.is_some() && members.len() > 2 {
+            let all: Vec<usize> = (0..members.len()).collect();
+            self.spread(&all, &members, block.len(), 0, &mut senders);
+        }
+        let is_relayed = senders.iter().any(|&sender| sender > 0);
+        PieceRoute { block, members, senders, tag: tag.filter(|_| is_relayed).unwrap_or(0) }
+    }
+
+    /// Finds the sender of each of these members, the first of which has the block. Groups of ranks that lie within `depth` others get
+    /// it once, by a tree if that is faster, and each spreads it further.
+    fn spread(
+        &self,
+        some: &[usize],
+        members: &[usize],
+        elements: usize,
+        depth: usize,
+        senders: &mut [usize],
+    ) {
+        let group_of = |member: usize| self.network.as_ref()?.group_of(members[member], depth);
+        let mut units: Vec<(Option<usize>, Vec<usize>)> = Vec::new();
+        for &member in some {
+            let group = group_of(member);
+            match units.iter_mut().find(|(other, _)| group.is_some() && *other == group) {
+                Some((_, unit)) => unit.push(member),
+                None => units.push((group, vec![member])),
+            }
+        }
+        if self.favours_relays(depth, elements, units.len() - 1) {
+            for unit in 1..units.len() {
+                senders[units[unit].1[0]] = units[tree::parent(unit).unwrap_or(0)].1[0];
+            }
+        } else {
+            units[1..].iter().for_each(|(_, unit)| senders[unit[0]] = some[0]);
+        }
+        for (_, unit) in units.iter().filter(|(_, unit)| unit.len() > 1) {
+            self.spread(unit, members, elements, depth + 1, senders);
         }
     }
 
-    fn favours_relays(&self, elements: usize, receivers: usize) -> bool {
-        match &self.links {
-            Some(links) => links.favour_relays((elements * self.element_bytes) as f64, receivers),
+    fn favours_relays(&self, depth: usize, elements: usize, receivers: usize) -> bool {
+        let bytes = (elements * self.element_bytes) as f64;
+        match &self.network {
+            Some(network) => network.favour_relays(depth, bytes, receivers),
             None => (count_rounds(receivers) as usize) < receivers,
         }
     }
@@ -338,6 +375,8 @@ struct PieceRoute {
     block: Region,
     /// The holder, then the readers in ascending order.
     members: Vec<usize>,
+    /// The sender of each of them, by its place among them.
+    senders: Vec<usize>,
     /// The [number](PanelPiece::tag) of a block that is passed on in a tree; 0 if the holder sends it to each reader.
     tag: u32,
 }
@@ -356,12 +395,8 @@ impl PieceRoute {
     /// Returns the message that `reader` receives, with the ranks to which it passes it on.
     fn received_piece(&self, reader: usize) -> Option<PanelPiece> {
         let member = self.members.iter().position(|&rank| rank == reader)?;
-        let sender = match self.tag {
-            0 => 0,
-            _ => tree::parent(member)?,
-        };
         Some(PanelPiece {
-            rank: self.members[sender],
+            rank: self.members[self.senders[member]],
             block: self.block,
             tag: self.tag,
             forward: self.receivers_from(member),
@@ -370,19 +405,15 @@ impl PieceRoute {
 
     /// Returns the ranks to which a member sends the block.
     fn receivers_from(&self, member: usize) -> Vec<usize> {
-        match (self.tag, member) {
-            (0, 0) => self.members[1..].to_vec(),
-            (0, _) => Vec::new(),
-            _ => tree::children(member, self.members.len())
-                .map(|child| self.members[child])
-                .collect(),
-        }
+        let others = (1..self.members.len()).filter(|&other| self.senders[other] == member);
+        others.map(|other| self.members[other]).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use isochron_hierarchy::layout::columns;
+    use isochron_hierarchy::network::{MessageCurve, Uplink};
     use proptest::prelude::*;
 
     use super::*;
@@ -391,12 +422,17 @@ mod tests {
 
     /// Returns every rank's schedule for a layout of these areas.
     fn schedules(areas: &[f64], shape: [usize; 3], panel: usize) -> Vec<StepSchedule> {
-        schedules_on([areas; 2], shape, panel)
+        schedules_on([areas; 2], shape, panel, false)
     }
 
     /// Returns every rank's schedule where A and B are held for a layout of the first areas, and computed on one of the
-    /// second.
-    fn schedules_on(areas: [&[f64]; 2], [m, n, k]: [usize; 3], panel: usize) -> Vec<StepSchedule> {
+    /// second. Ranks may be in two groups, each second one in the same.
+    fn schedules_on(
+        areas: [&[f64]; 2],
+        [m, n, k]: [usize; 3],
+        panel: usize,
+        in_groups: bool,
+    ) -> Vec<StepSchedule> {
         let problem = Problem::new(m, n, k, 3).unwrap().with_panel(panel).unwrap();
         let (rows, cols) = problem.c_blocks();
         let [held, computed] = areas.map(|areas| columns::br(areas, rows, cols).unwrap());
@@ -404,7 +440,15 @@ mod tests {
             [&held, &computed].map(|layout| Spread::on_layout(m, n, problem.block(), layout));
         let ranks = 0..areas[0].len();
         let slices: Vec<_> = ranks.clone().map(|rank| vec![on_held.part(rank).cols]).collect();
-        let plan = Plan::with_layout(problem, held, &slices).unwrap();
+        let mut plan = Plan::with_layout(problem, held, &slices).unwrap();
+        if in_groups {
+            let uplinks = [0, 1].map(|first| Uplink {
+                ranks: ranks.clone().skip(first).step_by(2).collect(),
+                bytes_per_s: 1e8,
+            });
+            let levels = vec![MessageCurve::line(1e-5, 1e9); 2];
+            plan = plan.with_network(Network::grouped(levels, uplinks.to_vec()));
+        }
         let parts: Vec<Region> = ranks.clone().map(|rank| on_computed.part(rank)).collect();
         ranks.map(|rank| StepSchedule::on_parts(&plan, &parts, rank)).collect()
     }
@@ -431,13 +475,13 @@ mod tests {
         fn what_is_sent_or_passed_on_is_what_is_received(
             areas in prop::collection::vec((0.1f64..5.0, 0.1f64..5.0), 1..12),
             shape in [1usize..60, 1usize..60, 1usize..40], panel in 1usize..20,
-            moves: bool, span in 1usize..9,
+            moves: bool, in_groups: bool, span in 1usize..9,
         ) {
             let (held, mut computed): (Vec<f64>, Vec<f64>) = areas.into_iter().unzip();
             if !moves {
                 computed.clone_from(&held);
             }
-            let mut schedules = schedules_on([&held, &computed], shape, panel);
+            let mut schedules = schedules_on([&held, &computed], shape, panel, in_groups);
             let steps = schedules[0].piece_count();
             for first in (0..steps).step_by(span) {
                 for schedule in &mut schedules {
@@ -463,6 +507,14 @@ mod tests {
                 sent.sort_by_key(sort_key);
                 received.sort_by_key(sort_key);
                 prop_assert_eq!(&sent, &received);
+                if in_groups {
+                    let crossing = sent.iter().filter(|piece| piece.0 % 2 != piece.1 % 2);
+                    let mut blocks: Vec<_> = crossing.map(|piece| (piece.1 % 2, piece.3)).collect();
+                    let count = blocks.len();
+                    blocks.sort_by_key(|(to, block)| (*to, block.row, block.col, block.rows, block.cols));
+                    blocks.dedup();
+                    prop_assert_eq!(blocks.len(), count, "a piece crosses twice");
+                }
                 // No two numbered messages of one pair of ranks share a number.
                 let numbered: Vec<_> = sent.iter().filter(|piece| piece.2 > 0).collect();
                 for pair in numbered.windows(2) {

@@ -5,7 +5,10 @@
 //! calls do, what each rank has is then a division of the product, and nothing moves if that division is as fast as the
 //! one that was planned and the moves that lead to it.
 
-use isochron_hierarchy::predict::{Links, Traffic, wall_s};
+use std::sync::Arc;
+
+use isochron_hierarchy::network::{Network, PhaseTraffic, Traffic};
+use isochron_hierarchy::predict::wall_s;
 
 use crate::matrix::{Distribution, Numbering, Op, Region, Spread, volume};
 use crate::plan::{A, B, Plan};
@@ -93,13 +96,14 @@ fn is_faster(lying: &Plan, plan: &Plan, on: &[Distribution; 3]) -> bool {
     }
 }
 
-/// Links that were not measured: memory and networks are hardly faster.
-const FASTEST: Links = Links { latency_s: 0.0, bytes_per_s: 1e10 };
+/// Bytes per second of a network that was not measured: memory and networks are hardly faster.
+const FASTEST: f64 = 1e10;
 
 /// Predicts the seconds of a run: the arithmetic, the panels, and the move of every matrix that does not lie as the plan has it.
 /// Between hosts panels travel during the arithmetic. `None` if nothing was measured.
 fn predict_wall_s(plan: &Plan, on: &[Distribution; 3]) -> Option<f64> {
-    let links = plan.links().unwrap_or(FASTEST);
+    let unmeasured = Network::flat(0.0, FASTEST);
+    let network = plan.network().map_or(&unmeasured, Arc::as_ref);
     let bytes = plan.problem().element().bytes();
     let panels = (0..plan.n_ranks()).map(|rank| {
         let received = plan.count_received(rank);
@@ -108,7 +112,7 @@ fn predict_wall_s(plan: &Plan, on: &[Distribution; 3]) -> Option<f64> {
             messages: received.messages as f64,
         }
     });
-    let panels_s = links.longest_s(&panels.collect::<Vec<_>>(), bytes);
+    let panels_s = network.phase_s(&PhaseTraffic::of(panels), bytes);
     let moves_s = on
         .iter()
         .zip([plan.a(), plan.b(), plan.c()])
@@ -116,7 +120,7 @@ fn predict_wall_s(plan: &Plan, on: &[Distribution; 3]) -> Option<f64> {
         .map(|(on, planned)| {
             let nodes = count_moved(on, &planned).into_iter();
             let nodes = nodes.map(|elements| Traffic { elements: elements as f64, messages: 0.0 });
-            links.longest_s(&nodes.collect::<Vec<_>>(), bytes)
+            network.phase_s(&PhaseTraffic::of(nodes), bytes)
         });
     let mut hosts = plan.nodes().iter().map(|node| &node.host);
     let first = hosts.next();

@@ -37,7 +37,7 @@ pub fn measure_move_unit_s(comm: &dyn Comm, unit_bytes: usize) -> Result<f64, Er
     }
     let units = (MESSAGE_BYTES / unit_bytes).max(1);
     let bytes = (units * unit_bytes).min(MOST_BYTES);
-    let [exchange_s, _] = measure_exchange_s(comm, bytes, TRIES, REST)?;
+    let exchange_s = measure_exchange_s(comm, bytes, TRIES, REST)?;
     let message_s = exchange_s / MESSAGES as f64 + COPIES * measure_copy_s(bytes);
     comm.largest(message_s * unit_bytes as f64 / bytes as f64)
 }

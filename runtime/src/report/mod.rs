@@ -2,18 +2,21 @@
 
 mod overrun;
 
+use std::sync::Arc;
+
 use isochron_devices::{DeviceKind, ElementType, MeasureTally, ThreadPlace};
 use isochron_hierarchy::balance::{BalanceOutcome, EndReason, imbalance};
 use isochron_hierarchy::decide::LeftOut;
 use isochron_hierarchy::layout::Method;
 use isochron_hierarchy::layout::Way;
 use isochron_hierarchy::model::Fit;
+use isochron_hierarchy::network::Network;
 use isochron_hierarchy::partition::Partitioner;
-use isochron_hierarchy::predict::{Candidate, Links};
+use isochron_hierarchy::predict::Candidate;
 use serde::{Deserialize, Serialize};
 
 use self::overrun::describe_overrun;
-use crate::comm::{Comm, LinkOrigin};
+use crate::comm::{Comm, NetworkOrigin};
 use crate::error::Error;
 use crate::matrix::redistribute::Moved;
 use crate::matrix::{Op, Region};
@@ -23,7 +26,7 @@ use crate::product::{Execution, Learnt};
 use crate::session::Session;
 
 /// Version of the report format.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// The report of one multiplication. Times in seconds, units in `b×b` blocks of C.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -50,16 +53,16 @@ pub struct Report {
     pub lookahead: usize,
     /// Number of parts of k in which A and B were held, one after the other; 1 if they were held whole.
     pub k_parts: usize,
-    /// Measured links between ranks, which decide the width of the panels, how far ahead they are sent, and whether
-    /// they are passed on; `null` if they were not measured.
-    pub links: Option<Links>,
-    /// Origin of `links`: `fresh` (measured), `store` (an earlier run), or `store+probe` (an earlier run, confirmed
+    /// Measured network between ranks, which decides the width of the panels, how far ahead they are sent, whether they are passed
+    /// on, and where parts of C lie; `null` if it was not measured.
+    pub network: Option<Arc<Network>>,
+    /// Origin of `network`: `fresh` (measured), `store` (an earlier run), or `store+probe` (an earlier run, confirmed
     /// by a message); `null` without it or with a loaded plan.
     #[cfg_attr(
         feature = "schemars",
         schemars(extend("enum" = ["store", "store+probe", "fresh", null]))
     )]
-    pub links_known: Option<KnownFrom>,
+    pub network_known: Option<KnownFrom>,
     /// The dimension that the shares were cut from.
     #[cfg_attr(feature = "schemars", schemars(extend("enum" = ["c", "k"])))]
     pub split: String,
@@ -235,13 +238,13 @@ pub struct DeviceReport {
 }
 
 impl Session {
-    /// Tells where the links of a plan of this session are from.
-    fn name_links(&self, plan: &Plan) -> Option<KnownFrom> {
-        plan.links().filter(|_| plan.file().is_none())?;
-        Some(match self.models.links.origin() {
-            LinkOrigin::Measured => KnownFrom::Fresh,
-            LinkOrigin::Recalled => KnownFrom::Store,
-            LinkOrigin::Checked => KnownFrom::StoreAndProbe,
+    /// Tells where the network of a plan of this session is from.
+    fn name_network(&self, plan: &Plan) -> Option<KnownFrom> {
+        plan.network().filter(|_| plan.file().is_none())?;
+        Some(match self.models.network.origin() {
+            NetworkOrigin::Measured => KnownFrom::Fresh,
+            NetworkOrigin::Recalled => KnownFrom::Store,
+            NetworkOrigin::Checked => KnownFrom::StoreAndProbe,
         })
     }
 }
@@ -342,8 +345,8 @@ impl Report {
             panel: plan.panel(),
             lookahead: plan.lookahead(),
             k_parts: plan.k_parts(),
-            links: plan.links(),
-            links_known: session.name_links(plan),
+            network: plan.network().cloned(),
+            network_known: session.name_network(plan),
             split: plan.division().to_string(),
             way: plan.way(),
             candidates: decision.candidates.clone(),

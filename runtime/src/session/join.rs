@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use super::log::LineLog;
 use super::models::SessionModels;
 use super::{Session, SessionBuilder};
-use crate::comm::{CollectiveCall, Comm, LinkLadder, agree, launched_place};
+use crate::comm::{CollectiveCall, Comm, NetworkProbe, agree, launched_place, number_hosts};
 use crate::error::Error;
 use crate::store::libraries::{ChoosingRank, choose_library};
 use crate::store::{GivenModels, JobStore, StoreMode, StorePlaces, known};
@@ -66,9 +66,10 @@ impl Session {
             Some(folder) => load_models(comm, folder, node.team.infos())?,
             None => None,
         };
-        let links = match settings.store {
-            StoreMode::None => LinkLadder::default(),
-            _ => known::recall_links(comm, store.as_ref())?,
+        let hosts = number_hosts(comm)?;
+        let network = match settings.store {
+            StoreMode::None => NetworkProbe::on(hosts),
+            _ => known::recall_network(comm, store.as_ref(), hosts)?,
         };
         notices.extend(store.iter().flat_map(|store| store.words().to_vec()));
         Ok(Self {
@@ -77,7 +78,7 @@ impl Session {
             measure: settings.measure,
             models: SessionModels {
                 store,
-                links,
+                network,
                 given,
                 are_given: settings.models.is_some(),
                 blas_known: chosen.known,

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::Session;
-use crate::comm::{CollectiveCall, LinkLadder};
+use crate::comm::probe::make_up_network;
+use crate::comm::{CollectiveCall, NetworkProbe};
 use crate::error::Error;
 use crate::plan::{KnownFrom, Problem};
 use crate::store::{GivenModels, JobStore, KeySource, KnownTimes};
@@ -13,8 +14,8 @@ use crate::store::{GivenModels, JobStore, KeySource, KnownTimes};
 pub(crate) struct SessionModels {
     /// The model store, on all ranks; `None` if it is not used.
     pub store: Option<JobStore<KeySource>>,
-    /// The links between ranks, as far as they are known.
-    pub links: LinkLadder,
+    /// The network between ranks, as far as it is known.
+    pub network: NetworkProbe,
     /// The models given by hand, on the head rank.
     pub given: Option<GivenModels>,
     /// `true`, on all ranks, if models are given by hand.
@@ -23,11 +24,12 @@ pub(crate) struct SessionModels {
     pub blas_known: Option<KnownFrom>,
 }
 
-/// Gives a session the times of messages of some lengths, in bytes and seconds, and measurements that the passing time does not
+/// Gives a session the times of exchanges with both neighbours, in bytes and seconds, and measurements that the passing time does not
 /// end: for tests, in which made-up times alone decide.
 pub fn make_up_times(session: &mut Session, messages: &[(usize, f64)]) {
-    let ladder = LinkLadder::recall(messages, Vec::new());
-    session.models.links = ladder.unwrap_or_default().checked();
+    if let Some(network) = make_up_network(messages) {
+        session.models.network = std::mem::take(&mut session.models.network).given(network);
+    }
     session.measure.max_seconds = f64::INFINITY;
 }
 

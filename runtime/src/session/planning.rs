@@ -55,7 +55,7 @@ impl Session {
     ) -> Result<Plan, Error> {
         check_epsilon(config.epsilon)?;
         let start = Instant::now();
-        let Decided { decision, slices, measured, links, look, falls, known, .. } =
+        let Decided { decision, slices, measured, network, look, falls, known, .. } =
             with_element!(problem.element(), T => self.decide::<T>(problem, *config))?;
         if falls {
             self.note_falling_times(config);
@@ -68,7 +68,7 @@ impl Session {
         let described = self.comm.gather(&(node, made))?;
         let (nodes, mades): (Vec<PlannedNode>, Vec<Making>) = described.into_iter().unzip();
         let made = mades[0].clone();
-        let plan = Plan::new(problem, decision, links, nodes, made).with_look(look);
+        let plan = Plan::new(problem, decision, network, nodes, made).with_look(look);
         self.fit_to_memory((places.suit)(plan), places.count_lent)
     }
 
@@ -231,13 +231,13 @@ impl Session {
             self.observer.as_deref(),
             measure,
             task,
-            (self.models.links.clone(), self.node.load.message_cost),
+            (self.models.network.clone(), self.node.load.message_cost),
         );
         let mut decided = measuring::decide(ranks, known)?;
         decided.decision.config = config;
-        self.models.links.clone_from(&decided.ladder);
+        self.models.network.clone_from(&decided.probe);
         if let Some(store) = &mut self.models.store {
-            store.keep_links(comm.implementation(), &self.models.links);
+            store.keep_network(comm.implementation(), &self.models.network);
             let seen = std::mem::take(&mut decided.seen);
             store.keep_measured(&problem, task.kernel_width, seen);
         }

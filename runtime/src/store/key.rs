@@ -64,13 +64,12 @@ impl Identity {
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct LinkIdentity {
-    /// The timed work. `exchange`: seconds of messages between all ranks at once; `message-cpu`: CPU time of their
-    /// bytes on a class.
-    #[cfg_attr(feature = "schemars", schemars(extend("enum" = ["exchange", "message-cpu"])))]
+    /// The timed work. `pair`: seconds of messages between two hosts, or within one, while others exchange some; `message-cpu`: CPU time of their bytes on a class.
+    #[cfg_attr(feature = "schemars", schemars(extend("enum" = ["pair", "message-cpu"])))]
     pub kernel: String,
     /// Version of the measurement.
     pub kernel_version: u32,
-    /// Models of the processors of the hosts, or the one whose CPU time it is.
+    /// The names of the two hosts, or the model of the processor whose CPU time it is.
     pub class: String,
     /// The message-passing library.
     pub mpi: String,
@@ -314,14 +313,14 @@ impl Keyed for KeySource {
 /// Times of messages that are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkTimes<'c> {
-    /// Seconds of messages of growing length, which all ranks exchange at once.
-    Exchange,
     /// CPU time of these messages on hosts of this class.
     CpuOf(&'c str),
+    /// Seconds of messages between ranks of these hosts, while other hosts exchange them too.
+    Pair([&'c str; 2]),
 }
 
 /// Version of these measurements.
-const LINKS_VERSION: u32 = 2;
+const LINKS_VERSION: u32 = 3;
 
 /// Makes the key for times of messages over this library. `ranks` has a device of each rank, in order. Writing and
 /// looking up times both use this function, so their keys cannot differ.
@@ -332,10 +331,9 @@ pub fn make_link_key(mpi: &str, ranks: &[&KeySource], times: LinkTimes<'_>) -> S
     // The order of the ranks does not tell machines apart.
     let machines: BTreeSet<&Option<String>> =
         ranks.iter().map(|rank| &rank.conditions.machine).collect();
-    let classes = join_values(ranks.iter().map(|rank| Some(rank.class.clone())));
     let (kernel, class) = match times {
-        LinkTimes::Exchange => ("exchange", classes.unwrap_or_default()),
         LinkTimes::CpuOf(class) => ("message-cpu", class.to_owned()),
+        LinkTimes::Pair(hosts) => ("pair", hosts.join(" and ")),
     };
     StoreKey {
         identity: Identity::Links(LinkIdentity {
@@ -587,6 +585,7 @@ pub(crate) mod tests {
     }
 
     const MPI: &str = "Open MPI v4.1.4";
+    const PAIR: LinkTimes<'_> = LinkTimes::Pair(["a", "b"]);
 
     /// Returns a rank on each of these hosts.
     fn place_ranks(hosts: &str) -> Vec<KeySource> {
@@ -603,23 +602,22 @@ pub(crate) mod tests {
     #[test]
     fn every_fact_of_links_is_in_their_key() {
         let ranks = place_ranks("aabb");
-        let key = key_links(MPI, &ranks, LinkTimes::Exchange);
-        let [mut class, mut quota, mut system, mut machine] = [(); 4].map(|()| ranks.clone());
+        let key = key_links(MPI, &ranks, PAIR);
+        let [mut quota, mut system, mut machine] = [(); 3].map(|()| ranks.clone());
         // Two hosts that give themselves one name are two hosts.
         let mut named = ranks.clone();
         named.iter_mut().for_each(|rank| rank.host = "a".to_owned());
-        class[3].class.push('x');
         quota[1].conditions.quota = Some("0.50".to_owned());
         system[3].conditions.system = Some("6.2".to_owned());
         machine[3].conditions.machine = Some("4a".to_owned());
         for (index, other) in [
-            key_links("MPICH 4", &ranks, LinkTimes::Exchange),
+            key_links("MPICH 4", &ranks, PAIR),
             key_links(MPI, &ranks, LinkTimes::CpuOf("Some CPU")),
-            key_links(MPI, &class, LinkTimes::Exchange),
-            key_links(MPI, &place_ranks("abab"), LinkTimes::Exchange),
-            key_links(MPI, &place_ranks("aaaa"), LinkTimes::Exchange),
-            key_links(MPI, &place_ranks("aab"), LinkTimes::Exchange),
-            key_links(MPI, &place_ranks("aabc"), LinkTimes::Exchange),
+            key_links(MPI, &ranks, LinkTimes::Pair(["a", "c"])),
+            key_links(MPI, &place_ranks("abab"), PAIR),
+            key_links(MPI, &place_ranks("aaaa"), PAIR),
+            key_links(MPI, &place_ranks("aab"), PAIR),
+            key_links(MPI, &place_ranks("aabc"), PAIR),
         ]
         .into_iter()
         .enumerate()
@@ -633,12 +631,12 @@ pub(crate) mod tests {
             (system, "system"),
             (machine.clone(), "machine"),
         ] {
-            let other = key_links(MPI, &ranks, LinkTimes::Exchange);
+            let other = key_links(MPI, &ranks, PAIR);
             assert_eq!(other.identity, key.identity);
             assert_eq!(key.conditions.list_differences(&other.conditions), [field]);
         }
-        let named = key_links(MPI, &machine, LinkTimes::Exchange);
+        let named = key_links(MPI, &machine, PAIR);
         machine.reverse();
-        assert_eq!(key_links(MPI, &machine, LinkTimes::Exchange), named);
+        assert_eq!(key_links(MPI, &machine, PAIR), named);
     }
 }

@@ -13,16 +13,17 @@ use isochron_devices::internal::{HostConditions, RankGpu, read_gpu_state};
 use isochron_devices::topology::Topology;
 use isochron_hierarchy::learn::AdaptivePart;
 use isochron_hierarchy::model::Point;
+use isochron_hierarchy::network::{Survey, SurveyedPair, list_rounds};
 use isochron_hierarchy::problem::Problem;
 use isochron_hierarchy::times::Series;
 use serde::{Deserialize, Serialize};
 use strum::Display;
 
-use crate::comm::{Comm, LinkLadder, LinkOrigin};
+use crate::comm::{Comm, NetworkOrigin, NetworkProbe};
 use crate::error::Error;
 use crate::store::{
     DeviceIdentity, Identity, JobStore, KeySource, KeyedWork, KnownModel, LinkTimes, ModelStore,
-    NoStorePlace, StoreKey, StoreMode, StorePlaces, add_series, make_link_key,
+    NoStorePlace, StoreKey, StoreMode, StorePlaces, make_link_key,
 };
 use isochron_devices::internal::{DeviceSpec, RankHost};
 
@@ -168,11 +169,10 @@ impl JobStore<KeySource> {
         histories.collect()
     }
 
-    /// Finds the stored times of the links between ranks; `None` if the links are to be measured, because conditions
+    /// Finds the stored times of messages between ranks; `None` if they are to be measured, because conditions
     /// differ or the times are old.
-    fn find_links(&self, mpi: &str) -> Option<KnownLinks> {
-        let exchange = self.find_fresh(mpi, LinkTimes::Exchange)?;
-        let times = exchange.iter().map(|point| (point.d as usize, point.t_s));
+    fn find_network(&self, mpi: &str) -> Option<KnownNetwork> {
+        let survey = self.find_survey(mpi)?;
         let mut core_s = Vec::new();
         for rank in self.list_ranks() {
             let points = self.find_fresh(mpi, LinkTimes::CpuOf(&rank.class));
@@ -180,7 +180,45 @@ impl JobStore<KeySource> {
         }
         // Without the CPU time of a class, that of all is measured.
         core_s.truncate(if core_s.len() == self.sources.len() { core_s.len() } else { 0 });
-        Some(KnownLinks { times: times.collect(), core_s })
+        Some(KnownNetwork { survey, core_s })
+    }
+
+    /// Finds the stored times between hosts in pairs; `None` if one is missing.
+    fn find_survey(&self, mpi: &str) -> Option<Survey> {
+        let names = self.list_hosts();
+        let mut lengths: Vec<f64> = Vec::new();
+        let mut find = |hosts: (usize, usize)| {
+            let times = LinkTimes::Pair([hosts.0, hosts.1].map(|host| names[host]));
+            let (of_pair, times_s): (Vec<f64>, Vec<f64>) = self
+                .find_fresh(mpi, times)?
+                .iter()
+                .map(|point| (point.d as f64, point.t_s))
+                .unzip();
+            if lengths.is_empty() {
+                lengths.clone_from(&of_pair);
+            }
+            (lengths == of_pair).then_some(SurveyedPair { hosts, times_s })
+        };
+        let crowded = (0..names.len()).filter(|&host| {
+            self.list_ranks().filter(|rank| *rank.host == *names[host]).count() > 1
+        });
+        let within: Vec<(usize, usize)> = crowded.map(|host| (host, host)).collect();
+        let rounds = [within].into_iter().chain(list_rounds(names.len()));
+        let rounds = rounds.filter(|pairs| !pairs.is_empty());
+        let rounds: Option<Vec<Vec<SurveyedPair>>> =
+            rounds.map(|pairs| pairs.into_iter().map(&mut find).collect()).collect();
+        rounds.filter(|rounds| !rounds.is_empty()).map(|rounds| Survey { lengths, rounds })
+    }
+
+    /// Lists the names of the hosts by their first ranks.
+    fn list_hosts(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for rank in self.list_ranks() {
+            if !names.contains(&&*rank.host) {
+                names.push(&rank.host);
+            }
+        }
+        names
     }
 
     fn find_fresh(&self, mpi: &str, times: LinkTimes<'_>) -> Option<Vec<Point>> {
@@ -199,27 +237,38 @@ impl JobStore<KeySource> {
     }
 
     /// Keeps the times of messages over this library, if this job has measured them.
-    pub fn keep_links(&mut self, mpi: &str, ladder: &LinkLadder) {
-        let times = ladder.list_times();
-        let is_new = self.store.is_some() && ladder.origin() == LinkOrigin::Measured;
-        let Some(&(longest, _)) = times.last().filter(|_| is_new) else {
+    pub fn keep_network(&mut self, mpi: &str, probe: &NetworkProbe) {
+        let survey = probe.survey();
+        let names = self.list_hosts();
+        let is_new = self.store.is_some() && probe.origin() == NetworkOrigin::Measured;
+        // The pairs of more hosts would fill the store.
+        let Some(&longest) = survey.lengths.last().filter(|_| is_new && names.len() <= MOST_KEPT)
+        else {
             return;
         };
-        let mut exchange = Vec::new();
-        for (bytes, seconds) in times {
-            add_series(&mut exchange, time_message(bytes, seconds));
+        // Of the pairs of ranks within a host the fastest.
+        let mut pairs: BTreeMap<(usize, usize), Vec<f64>> = BTreeMap::new();
+        for pair in survey.rounds.iter().flatten() {
+            let known = pairs.entry(pair.hosts).or_insert_with(|| pair.times_s.clone());
+            known.iter_mut().zip(&pair.times_s).for_each(|(known, time)| *known = known.min(*time));
         }
-        let mut kept = vec![(self.make_link_key(mpi, LinkTimes::Exchange), exchange)];
+        let mut kept = Vec::new();
+        for (hosts, times_s) in pairs {
+            let times = LinkTimes::Pair([hosts.0, hosts.1].map(|host| names[host]));
+            let messages = survey.lengths.iter().zip(times_s);
+            let messages = messages.map(|(&bytes, seconds)| time_message(bytes as usize, seconds));
+            kept.push((self.make_link_key(mpi, times), messages.collect()));
+        }
         let classes: BTreeMap<&str, f64> = self
             .list_ranks()
-            .zip(ladder.core_s())
+            .zip(probe.core_s())
             .map(|(rank, &core_s)| (rank.class.as_str(), core_s))
             .collect();
         kept.extend(classes.into_iter().map(|(class, core_s)| {
             // A store has no time of 0.
-            let seconds = (core_s * longest as f64).max(LEAST_CPU_S);
+            let seconds = (core_s * longest).max(LEAST_CPU_S);
             let key = self.make_link_key(mpi, LinkTimes::CpuOf(class));
-            (key, vec![time_message(longest, seconds)])
+            (key, vec![time_message(longest as usize, seconds)])
         }));
         let store = self.store.iter_mut();
         store.for_each(|store| kept.drain(..).for_each(|(key, times)| store.keep_only(key, times)));
@@ -423,30 +472,38 @@ impl KnownTimes {
     }
 }
 
-/// Stored times of the links between ranks.
+/// Stored times of messages.
 #[derive(Serialize, Deserialize)]
-struct KnownLinks {
-    /// The bytes and the seconds of messages.
-    times: Vec<(usize, f64)>,
+struct KnownNetwork {
+    /// Those between hosts in pairs.
+    survey: Survey,
     /// The CPU time of a byte by rank; empty if it is not known.
     core_s: Vec<f64>,
 }
 
-/// Recalls the times of the links between ranks from the store of the head rank.
+/// Most hosts whose pairs are kept.
+const MOST_KEPT: usize = 64;
+
+/// Recalls the times of messages between ranks on these hosts, by number, from the store of the head rank.
 ///
 /// # Errors
 /// Returns [`Error::Unreadable`] on every rank.
 ///
 /// # Collective
 /// All ranks.
-pub(crate) fn recall_links(
+pub(crate) fn recall_network(
     comm: &dyn Comm,
     store: Option<&JobStore<KeySource>>,
-) -> Result<LinkLadder, Error> {
-    let known =
-        (comm.rank() == 0).then(|| store.and_then(|store| store.find_links(comm.implementation())));
-    let known: Option<KnownLinks> = comm.share(0, known)?;
-    Ok(known.and_then(|known| LinkLadder::recall(&known.times, known.core_s)).unwrap_or_default())
+    hosts: Vec<usize>,
+) -> Result<NetworkProbe, Error> {
+    let known = (comm.rank() == 0)
+        .then(|| store.and_then(|store| store.find_network(comm.implementation())));
+    let known: Option<KnownNetwork> = comm.share(0, known)?;
+    let probe = NetworkProbe::on(hosts);
+    Ok(match known {
+        Some(known) => probe.recall(known.survey, known.core_s),
+        None => probe,
+    })
 }
 
 /// Splits the devices of all ranks by these counts, one for each rank.

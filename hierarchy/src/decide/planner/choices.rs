@@ -5,7 +5,7 @@ use super::super::{Decision, LeftOut};
 use super::{PlanPause, PlanPhase, Planner};
 use crate::balance::{BalanceOutcome, EndReason, NodeBalance};
 use crate::layout::{LayoutError, Way, arrange, columns};
-use crate::predict::{NodeRate, choose_nodes, panel_traffic, reduction_traffic};
+use crate::predict::{NodeRate, choose_nodes, panel_phase, reduction_phase};
 use crate::problem::Split;
 
 /// The panels must take more than this many times as long to travel as the sum of C before k is
@@ -48,8 +48,8 @@ impl Planner {
         let rates = self.add_messages(speeds);
         let models = self.predict_in_rectangles(speeds, rates.clone(), whole)?;
         let candidates = self.compare_ways(&models)?.candidates;
-        let links = self.links(self.arithmetic_s(&rates))?;
-        let some_nodes = choose_nodes(&self.problem, self.cluster, links, &rates)?;
+        let network = self.network(self.arithmetic_s(&rates))?;
+        let some_nodes = choose_nodes(&self.problem, self.cluster, network, &rates)?;
         // The least advantage decides, since all ways were predicted from one measurement. Fewer nodes,
         // which balancing may find, could do without messages.
         let best = candidates
@@ -71,11 +71,11 @@ impl Planner {
         let (rows, cols) = problem.c_blocks();
         let layout = columns::br(&vec![1.0; nodes], rows, cols)?;
         let panel = problem.panel(nodes);
-        let divided = panel_traffic(&layout, problem.block(), problem.k(), panel);
-        let summed = reduction_traffic(&held, problem.block(), &vec![true; nodes]);
-        let links = self.links(0.0)?;
+        let network = self.network(0.0)?;
+        let divided = panel_phase(network, &layout, problem.block(), problem.k(), panel);
+        let summed = reduction_phase(network, &held, problem.block(), &vec![true; nodes]);
         let [sum_s, panels_s] =
-            [&summed, &divided].map(|traffic| links.longest_s(traffic, problem.element().bytes()));
+            [&summed, &divided].map(|phase| network.phase_s(phase, problem.element().bytes()));
         Ok(CLEARLY_LESS * sum_s < panels_s && self.has_room(self.divide_k_evenly(held))?)
     }
 
@@ -129,13 +129,13 @@ impl Planner {
         Ok(PlanPhase::Compare { models: Box::new(models), left_out: left_out.cloned() })
     }
 
-    /// Finds the nodes that cost more than they help, by links that are measured more precisely before any node is left
+    /// Finds the nodes that cost more than they help, by a network that is measured more precisely before any node is left
     /// out: they may have been disturbed.
     fn find_surely_left_out(&self, rates: &[NodeRate]) -> Result<Option<LeftOut>, PlanPause> {
         let mut found = None;
         for precision in [1.0, CERTAINTY] {
-            let links = self.links(precision * self.arithmetic_s(rates))?;
-            found = self.find_left_out(rates, links)?;
+            let network = self.network(precision * self.arithmetic_s(rates))?;
+            found = self.find_left_out(rates, network)?;
             if found.is_none() {
                 break;
             }
@@ -148,14 +148,14 @@ impl Planner {
         if self.problem.split() != Split::Auto || !models.can_be_compared() {
             return Ok(self.decide(models, None, true)?);
         }
-        let links = Some(self.links(self.arithmetic_s(&models.rates))?);
-        let decision = self.decide(models, links, true)?;
+        let network = Some(self.network(self.arithmetic_s(&models.rates))?);
+        let decision = self.decide(models, network, true)?;
         if decision.division.shares().is_some()
             || *decision.division.layout() == models.balance.layout
             || self.has_room(decision.division.clone())?
         {
             return Ok(decision);
         }
-        Ok(self.decide(models, links, false)?)
+        Ok(self.decide(models, network, false)?)
     }
 }

@@ -11,7 +11,8 @@ use crate::balance::{
     BalanceConfig, BalanceError, BalanceOutcome, BalanceStep, Extent, Inpa, NodeBalance, Rule,
 };
 use crate::layout::{Layout, LayoutError, Rect};
-use crate::predict::{Cluster, Links};
+use crate::network::Network;
+use crate::predict::Cluster;
 use crate::problem::Problem;
 use crate::times::Sample;
 
@@ -27,7 +28,8 @@ use crate::times::Sample;
 /// ```
 /// use isochron_hierarchy::balance::{BalanceConfig, BalanceStep, Strategy};
 /// use isochron_hierarchy::decide::{PlanAnswer, PlanRequest, Planner};
-/// use isochron_hierarchy::predict::{Cluster, Links};
+/// use isochron_hierarchy::network::Network;
+/// use isochron_hierarchy::predict::Cluster;
 /// use isochron_hierarchy::problem::Problem;
 /// use isochron_hierarchy::times::Sample;
 ///
@@ -40,7 +42,7 @@ use crate::times::Sample;
 ///         BalanceStep::Done(decision) => break decision,
 ///         BalanceStep::Measure(request) => match request {
 ///             PlanRequest::MessageCosts => PlanAnswer::MessageCosts(vec![0.0; 2]),
-///             PlanRequest::Links { .. } => PlanAnswer::Links(Links { latency_s: 1e-6, bytes_per_s: 1e10 }),
+///             PlanRequest::Network { .. } => PlanAnswer::Network(Network::flat(1e-6, 1e10)),
 ///             PlanRequest::Room(_) => PlanAnswer::Room(true),
 ///             PlanRequest::Times { extents, .. } => {
 ///                 // The second node is three times as fast.
@@ -70,8 +72,8 @@ pub struct Planner {
 #[derive(Debug, Clone, Default)]
 struct Answers {
     byte_s: Option<Vec<f64>>,
-    /// The capacity of the links for each predicted run.
-    links: Vec<(f64, Links)>,
+    /// The network for each predicted run.
+    networks: Vec<(f64, Network)>,
     rooms: Vec<(Division, bool)>,
     of_all_c: Option<AllOfC>,
 }
@@ -155,8 +157,8 @@ impl Planner {
                 self.check_length(byte_s.len())?;
                 self.known.byte_s = Some(byte_s);
             }
-            (PlanRequest::Links { run_s }, PlanAnswer::Links(links)) => {
-                self.known.links.push((run_s, links));
+            (PlanRequest::Network { run_s }, PlanAnswer::Network(network)) => {
+                self.known.networks.push((run_s, network));
             }
             (PlanRequest::Room(division), PlanAnswer::Room(is_there)) => {
                 self.known.rooms.push((division, is_there));
@@ -283,15 +285,15 @@ impl Planner {
         self.known.byte_s.as_deref().unwrap_or_default()
     }
 
-    /// Returns the capacity of the links, at least as precise as a run of these predicted seconds allows.
-    fn links(&self, run_s: f64) -> Result<Links, PlanPause> {
+    /// Returns the network, at least as precise as a run of these predicted seconds allows.
+    fn network(&self, run_s: f64) -> Result<&Network, PlanPause> {
         self.known
-            .links
+            .networks
             .iter()
             .filter(|(asked, _)| *asked >= run_s)
             .max_by(|a, b| a.0.total_cmp(&b.0))
-            .map(|(_, links)| *links)
-            .ok_or(PlanPause::Ask(PlanRequest::Links { run_s }))
+            .map(|(_, network)| network)
+            .ok_or(PlanPause::Ask(PlanRequest::Network { run_s }))
     }
 
     /// Returns `true` if all nodes have the memory for this division.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::Division;
 use crate::balance::Extent;
-use crate::predict::Links;
+use crate::network::Network;
 use crate::times::Sample;
 
 /// A question of a [`Planner`](super::Planner).
@@ -13,8 +13,8 @@ use crate::times::Sample;
 pub enum PlanRequest {
     /// The seconds that a byte of a message takes from the arithmetic of each node.
     MessageCosts,
-    /// The capacity of the links.
-    Links {
+    /// The network between the nodes.
+    Network {
         /// Predicted seconds of the run, which decide how much measuring is worth; 0 if unknown.
         run_s: f64,
     },
@@ -34,8 +34,8 @@ pub enum PlanRequest {
 pub enum PlanAnswer {
     /// Seconds, by node.
     MessageCosts(Vec<f64>),
-    /// The capacity.
-    Links(Links),
+    /// The network.
+    Network(Network),
     /// The times, by node.
     Times(Vec<Sample>),
     /// `true` if there is room.

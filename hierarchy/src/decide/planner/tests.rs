@@ -58,7 +58,7 @@ impl Case {
 struct MadeUp {
     speeds: Vec<f64>,
     byte_s: Vec<f64>,
-    links: Links,
+    network: Network,
     /// Returns `true` for a division that fits the memory.
     has_room: fn(&Division) -> bool,
     /// The requests so far.
@@ -70,7 +70,7 @@ impl MadeUp {
         Self {
             speeds: speeds.to_vec(),
             byte_s: vec![0.0; speeds.len()],
-            links: Links { latency_s: 0.0, bytes_per_s },
+            network: Network::flat(0.0, bytes_per_s),
             has_room: |_| true,
             asked: Vec::new(),
         }
@@ -79,7 +79,7 @@ impl MadeUp {
     fn answer(&self, request: &PlanRequest) -> PlanAnswer {
         match request {
             PlanRequest::MessageCosts => PlanAnswer::MessageCosts(self.byte_s.clone()),
-            PlanRequest::Links { .. } => PlanAnswer::Links(self.links),
+            PlanRequest::Network { .. } => PlanAnswer::Network(self.network.clone()),
             PlanRequest::Room(division) => PlanAnswer::Room((self.has_room)(division)),
             PlanRequest::Times { extents, .. } => {
                 let times =
@@ -191,7 +191,7 @@ fn k_is_divided_if_the_caller_wants_it() {
 fn a_node_that_costs_more_than_it_helps_is_left_out() {
     let case = small(3, 64).with_split(Split::C);
     let mut cluster = MadeUp::new(&[1e6, 1e6, 5e4], 1e9);
-    cluster.links.latency_s = 5e-3;
+    cluster.network = Network::flat(5e-3, 1e9);
     let decision = cluster.decide(case);
     let left_out = decision.left_out.unwrap();
     assert!(left_out.ranks == [2] && left_out.without_s < left_out.with_s);
@@ -214,7 +214,7 @@ fn no_node_is_left_out_for_links_that_were_disturbed_once() {
             BalanceStep::Measure(request) => request,
         };
         let is_first = match request {
-            PlanRequest::Links { run_s } => {
+            PlanRequest::Network { run_s } => {
                 lengths_s.push(run_s);
                 lengths_s.len() == 1
             }
@@ -261,11 +261,12 @@ fn another_layout_than_the_balanced_one_needs_room() {
     };
     let rates = planner.node_rates(&balance.layout, &balance.outcome.times_s);
     let models = Models { balance, rates, of_all_c: None };
-    let links = Some(Links { latency_s: 1e-6, bytes_per_s: 1e4 });
-    let free = planner.decide(&models, links, true).unwrap();
+    let network = Network::flat(1e-6, 1e4);
+    let network = Some(&network);
+    let free = planner.decide(&models, network, true).unwrap();
     assert_eq!((free.division.way(), free.candidates.len()), (Way::M, 3));
-    assert_eq!(free, planner.decide(&models, links, true).unwrap());
-    let bound = planner.decide(&models, links, false).unwrap();
+    assert_eq!(free, planner.decide(&models, network, true).unwrap());
+    let bound = planner.decide(&models, network, false).unwrap();
     assert_eq!((bound.division.layout(), bound.candidates.len()), (&models.balance.layout, 0));
     assert_eq!(planner.decide(&models, None, false).unwrap(), bound);
 }

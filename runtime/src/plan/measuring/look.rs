@@ -10,6 +10,7 @@ use isochron_devices::DeviceInfo;
 use isochron_hierarchy::balance::{EndReason, Extent, imbalance};
 use isochron_hierarchy::decide::{Decision, Division, apportion_columns};
 use isochron_hierarchy::learn::{Adaptive, AdaptivePart, FirstLook, Observed, Tuning};
+use isochron_hierarchy::network::Network;
 use isochron_hierarchy::predict::messages_s;
 use isochron_hierarchy::times::{Sample, Series};
 use serde::{Deserialize, Serialize};
@@ -232,6 +233,7 @@ impl Looking {
         &mut self,
         task: &PlanningTask,
         mut decision: Decision,
+        network: Option<&Network>,
     ) -> Result<FirstDivision, Error> {
         let problem = task.problem;
         // Messages of a node count in the decision, and not in the learner's times: one that got nothing stays idle.
@@ -248,7 +250,9 @@ impl Looking {
         let slices = self.slice_by_models(problem, &decision)?;
         let nodes =
             slices.iter().enumerate().map(|(rank, slices)| PlannedNode::unnamed(rank, slices));
-        let plan = Plan::new(problem, decision.clone(), None, nodes.collect(), Making::default());
+        let network = network.cloned();
+        let plan =
+            Plan::new(problem, decision.clone(), network, nodes.collect(), Making::default());
         let first = match decision.division.shares() {
             None => self.place_first(&plan)?,
             Some(_) => None,

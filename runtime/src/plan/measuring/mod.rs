@@ -14,10 +14,10 @@ use isochron_devices::{MeasureTally, Scalar};
 use isochron_hierarchy::balance::{BalanceStep, Rule};
 use isochron_hierarchy::decide::{Decision, PlanAnswer, PlanRequest, Planner};
 use isochron_hierarchy::learn::FirstLook;
-use isochron_hierarchy::predict::Links;
+use isochron_hierarchy::network::Network;
 use isochron_hierarchy::times::Series;
 
-use crate::comm::{LinkLadder, agree, share_outcome};
+use crate::comm::{NetworkProbe, agree, share_outcome};
 use crate::error::Error;
 use crate::plan::KnownFrom;
 use crate::store::KnownTimes;
@@ -33,10 +33,10 @@ pub(crate) struct Decided {
     pub slices: Vec<usize>,
     /// Tally of this node's measurements.
     pub measured: MeasureTally,
-    /// Capacity of the links between ranks; `None` if they were not measured.
-    pub links: Option<Links>,
+    /// Network between the ranks; `None` if it was not measured.
+    pub network: Option<Network>,
     /// The times behind it.
-    pub ladder: LinkLadder,
+    pub probe: NetworkProbe,
     /// The look from which the run learns on; `None` if all is decided before it.
     pub look: Option<FirstLook>,
     /// The origin of the first models of this rank's devices; empty if there are none.
@@ -82,16 +82,18 @@ pub(crate) fn decide<T: Scalar>(
     let mut decided = Decided {
         slices: Vec::new(),
         measured: ranks.measured,
-        links: ranks.find_links(),
+        network: ranks.find_network(),
         look: None,
         known: known[rank].iter().map(|device| device.from).collect(),
         seen: Vec::new(),
         falls: false,
         decision,
-        ladder: LinkLadder::default(),
+        probe: NetworkProbe::default(),
     };
     if is_modelled {
-        let first = modelled.as_mut().map(|models| models.divide_first(&task, decided.decision));
+        let first = modelled
+            .as_mut()
+            .map(|models| models.divide_first(&task, decided.decision, decided.network.as_ref()));
         let mut first = share_outcome(comm, 0, first)?;
         decided.decision = first.decision;
         decided.slices = first.slices.swap_remove(rank);
@@ -107,7 +109,7 @@ pub(crate) fn decide<T: Scalar>(
     tracing::info!(%division, ?candidates, ?left_out, "decided");
     let balance = balance.as_ref();
     decided.falls |= balance.is_some_and(|balance| balance.falling.contains(&rank));
-    decided.ladder = ranks.ladder;
+    decided.probe = ranks.probe;
     Ok(decided)
 }
 
@@ -177,8 +179,8 @@ fn answer_alone<T: Scalar>(
             (BalanceStep::Measure(PlanRequest::Times { extents, along_k }), Some(modelled)) => {
                 Some(PlanAnswer::Times(modelled.predict(&ranks.task, extents, *along_k)?))
             }
-            (BalanceStep::Measure(PlanRequest::Links { run_s }), _) => {
-                ranks.known_links(*run_s).map(PlanAnswer::Links)
+            (BalanceStep::Measure(PlanRequest::Network { run_s }), _) => {
+                ranks.known_network(*run_s).map(PlanAnswer::Network)
             }
             _ => None,
         };

@@ -2,6 +2,7 @@
 
 use isochron_hierarchy::balance::Extent;
 use isochron_hierarchy::decide::{self, Decision};
+use isochron_hierarchy::network::Network;
 use isochron_hierarchy::times::{Sample, Series};
 
 use super::look::{FirstDivision, Looking, note_prediction};
@@ -51,9 +52,10 @@ impl NodeModels {
         &mut self,
         task: &PlanningTask,
         mut decision: Decision,
+        network: Option<&Network>,
     ) -> Result<FirstDivision, Error> {
         match self {
-            Self::Look(looking) => looking.divide_first(task, decision),
+            Self::Look(looking) => looking.divide_first(task, decision, network),
             Self::Known(modelled) => {
                 note_prediction(&mut decision, 0);
                 Ok(FirstDivision {

@@ -8,11 +8,11 @@ use isochron_devices::{
 };
 use isochron_hierarchy::balance::{BalanceStep, DeviceBalance, Extent, Rule, imbalance};
 use isochron_hierarchy::decide::{Division, NodeDevices, PlanAnswer, PlanRequest};
-use isochron_hierarchy::predict::Links;
+use isochron_hierarchy::network::Network;
 use isochron_hierarchy::times::{MeasureOutcome, Measurement, Sample, Series};
 
 use super::task::{MEASUREMENT_SHARE, PlanningTask};
-use crate::comm::{Comm, LinkLadder, MeasureRounds, agree};
+use crate::comm::{Comm, MeasureRounds, NetworkProbe, agree};
 use crate::error::Error;
 use crate::plan::Plan;
 use crate::plan::host_memory::{self, MemoryNeed, share_memory};
@@ -20,10 +20,7 @@ use crate::progress::{DeviceCall, Observer, Progress, tell};
 use crate::store::{KnownTimes, add_series};
 
 /// Messages between ranks of one host are not slower than this.
-const SLOWEST_MEMORY: Links = Links { latency_s: 1e-4, bytes_per_s: 2e8 };
-
-/// Links without a measurement.
-const FREE: Links = Links { latency_s: 0.0, bytes_per_s: f64::INFINITY };
+const SLOWEST_MEMORY: (f64, f64) = (1e-4, 2e8);
 
 /// Logs a measurement, and its problems at a higher level.
 fn log_measurement(device: &str, rows: usize, columns: u64, measurement: &Measurement) {
@@ -55,6 +52,11 @@ fn limit_reps(measure: MeasureConfig, steps: u64, updates: f64) -> MeasureConfig
     MeasureConfig { max_reps, ..measure }
 }
 
+/// Returns a network without a measurement.
+fn free() -> Network {
+    Network::flat(0.0, f64::INFINITY)
+}
+
 /// The ranks of a job, which measure in step. Each has the devices of its node.
 pub(crate) struct Ranks<'a, T> {
     pub comm: &'a dyn Comm,
@@ -63,8 +65,8 @@ pub(crate) struct Ranks<'a, T> {
     /// Repetitions of a measurement; a short run allows fewer.
     pub measure: MeasureConfig,
     pub task: PlanningTask,
-    /// Capacity of the links between ranks, as far as measured.
-    pub ladder: LinkLadder,
+    /// The network between ranks, as far as measured.
+    pub probe: NetworkProbe,
     /// Seconds of this node's devices for one of a core that handles a message.
     message_cost: f64,
     /// Tally of this node's measurements.
@@ -87,7 +89,7 @@ impl<'a, T: Scalar> Ranks<'a, T> {
         observer: Option<&'a dyn Observer>,
         measure: MeasureConfig,
         task: PlanningTask,
-        (ladder, message_cost): (LinkLadder, f64),
+        (probe, message_cost): (NetworkProbe, f64),
     ) -> Self {
         Self {
             devices: NodeDevices::new(task.config, team.len()),
@@ -97,7 +99,7 @@ impl<'a, T: Scalar> Ranks<'a, T> {
             observer,
             measure,
             task,
-            ladder,
+            probe,
             message_cost,
             measured: MeasureTally::default(),
             operands: UpdateOperands::default(),
@@ -137,7 +139,7 @@ impl<'a, T: Scalar> Ranks<'a, T> {
         let comm = self.comm;
         Ok(match request {
             PlanRequest::MessageCosts => PlanAnswer::MessageCosts(self.measure_messages()?),
-            PlanRequest::Links { run_s } => PlanAnswer::Links(self.measure_links(run_s)?),
+            PlanRequest::Network { run_s } => PlanAnswer::Network(self.measure_network(run_s)?),
             PlanRequest::Times { extents, along_k } => {
                 let mine = self.measure(extents[comm.rank()], along_k)?;
                 let times = comm.gather(&mine)?;
@@ -149,32 +151,34 @@ impl<'a, T: Scalar> Ranks<'a, T> {
         })
     }
 
-    /// Returns the capacity of the links if it is known as precisely as a run of `run_s` predicted seconds allows.
-    pub(super) fn known_links(&self, run_s: f64) -> Option<Links> {
-        self.ladder.is_settled(run_s).then(|| self.find_links().unwrap_or(FREE))
+    /// Returns the network if it is known as precisely as a run of `run_s` predicted seconds allows.
+    pub(super) fn known_network(&self, run_s: f64) -> Option<Network> {
+        self.probe.is_settled(run_s).then(|| self.find_network().unwrap_or_else(free))
     }
 
-    /// Measures the capacity of the links between ranks as precisely as a run of `run_s` predicted seconds allows.
-    /// Links without a measurement cost nothing.
+    /// Measures the network between ranks as precisely as a run of `run_s` predicted seconds allows. Without a measurement it costs
+    /// nothing.
     ///
     /// # Collective
     /// All ranks.
-    fn measure_links(&mut self, run_s: f64) -> Result<Links, Error> {
-        self.ladder.climb(self.comm, run_s)?;
-        Ok(self.find_links().unwrap_or(FREE))
+    fn measure_network(&mut self, run_s: f64) -> Result<Network, Error> {
+        self.probe.measure(self.comm, run_s)?;
+        Ok(self.find_network().unwrap_or_else(free))
     }
 
-    /// Returns the capacity of the links as far as measured. Ranks of one host copy messages in its memory: if that
+    /// Returns the network as far as measured. Ranks of one host copy messages in its memory: if that
     /// seems slower than any memory is, other programs had the cores.
-    pub(super) fn find_links(&self) -> Option<Links> {
-        let links = self.ladder.links()?;
-        Some(if self.task.cluster.hidden > 0.0 {
-            links
+    pub(super) fn find_network(&self) -> Option<Network> {
+        let network = self.probe.network()?;
+        if self.task.cluster.hidden > 0.0 {
+            return Some(network);
+        }
+        let level = network.level(0);
+        let (latency_s, bytes_per_s) = SLOWEST_MEMORY;
+        Some(if level.latency_s() > latency_s || level.bytes_per_s() < bytes_per_s {
+            Network::flat(level.latency_s().min(latency_s), level.bytes_per_s().max(bytes_per_s))
         } else {
-            Links {
-                latency_s: links.latency_s.min(SLOWEST_MEMORY.latency_s),
-                bytes_per_s: links.bytes_per_s.max(SLOWEST_MEMORY.bytes_per_s),
-            }
+            network
         })
     }
 
@@ -190,8 +194,8 @@ impl<'a, T: Scalar> Ranks<'a, T> {
         if byte_s.iter().all(|&cost| cost <= 0.0) {
             return Ok(byte_s);
         }
-        self.ladder.climb(comm, 0.0)?;
-        let core_s = self.ladder.measure_core_s(comm)?;
+        self.probe.measure(comm, 0.0)?;
+        let core_s = self.probe.measure_core_s(comm)?;
         for (cost, core_s) in byte_s.iter_mut().zip(&core_s) {
             *cost *= core_s;
         }

@@ -216,7 +216,7 @@ fn links_are_found_by_their_key_unless_a_fact_differs() {
     });
     let class = sources[0].class.clone();
     let (_folder, empty) = open_store(&sources, &[]);
-    for times in [LinkTimes::Exchange, LinkTimes::CpuOf(&class)] {
+    for times in [LinkTimes::Pair(["a", "b"]), LinkTimes::CpuOf(&class)] {
         let key = empty.make_link_key(MPI, times);
         let Identity::Links(identity) = &key.identity else {
             panic!("{key:?}");
@@ -378,7 +378,8 @@ fn hosts_of_one_name_are_not_taken_for_one() {
             let time_s = if source == &one { 0.5 } else { 0.25 };
             assert!((device.points[0].t_s / time_s - 1.0).abs() < 1e-9);
         }
-        let Identity::Links(links) = store.make_link_key(MPI, LinkTimes::Exchange).identity else {
+        let Identity::Links(links) = store.make_link_key(MPI, LinkTimes::Pair(["a", "b"])).identity
+        else {
             panic!("the key of links is one of links");
         };
         assert_eq!((links.hosts, links.ranks), (2, vec![1, 1]));

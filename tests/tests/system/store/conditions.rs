@@ -30,7 +30,7 @@ fn times_of_another_machine_of_the_same_name_are_checked() {
     let report = multiply_by(&mpi, &folder, BRIEF);
     assert_eq!(list_known(&report), [KnownFrom::StoreAndProbe; 3]);
     assert_eq!(count_notices(&report, "other machine"), 3);
-    assert_eq!(report.links_known, Some(KnownFrom::Fresh));
+    assert_eq!(report.network_known, Some(KnownFrom::Fresh));
 }
 
 #[test]

@@ -8,7 +8,7 @@ fn a_second_run_starts_where_the_first_one_ended() {
         let folder = make_folder();
         let first = multiply(&mpi, &folder, "");
         assert_eq!(list_known(&first), [KnownFrom::Fresh; 3]);
-        assert_eq!(first.links_known, Some(KnownFrom::Fresh));
+        assert_eq!(first.network_known, Some(KnownFrom::Fresh));
         assert!(count_looks(&first) > 0);
         assert_eq!(segments(&folder).len(), 1, "one segment a job");
         for run in read_runs(&folder) {
@@ -20,7 +20,7 @@ fn a_second_run_starts_where_the_first_one_ended() {
         }
         let [second, third] = [(); 2].map(|()| multiply(&mpi, &folder, ""));
         assert_eq!(list_known(&second), [KnownFrom::Store; 3]);
-        assert!(second.links.is_some() && second.links_known != Some(KnownFrom::Fresh));
+        assert!(second.network.is_some() && second.network_known != Some(KnownFrom::Fresh));
         assert_eq!(count_looks(&second), 0, "nothing is looked at");
         check_division(&second);
         assert!(list_notices(&second).iter().all(|notice| !notice.contains("model")));
@@ -36,7 +36,7 @@ fn a_second_run_starts_where_the_first_one_ended() {
             }
         });
         let elsewhere = multiply(&mpi, &folder, "");
-        assert_eq!(elsewhere.links_known, Some(KnownFrom::Fresh));
+        assert_eq!(elsewhere.network_known, Some(KnownFrom::Fresh));
         assert_eq!(list_known(&elsewhere), [KnownFrom::Store; 3]);
     }
 }

@@ -1,0 +1,216 @@
+//! A network from the times of messages between hosts in pairs.
+
+use serde::{Deserialize, Serialize};
+
+use super::groups::find_groups;
+use super::table::PairTable;
+use super::{MessageCurve, Network, Uplink};
+use crate::times::find_median;
+
+/// Ratio of the fastest adapter to the slowest from which adapters are told apart, and those of two kinds of pairs: of the slowest of one
+/// to the fastest of the other, and of their medians. Smaller differences
+/// change no plan by much, and busy hosts make them.
+const UNLIKE: f64 = 1.5;
+const APART: [f64; 2] = [1.2, 1.7];
+
+/// Ratio to the shortest message from which the time of the longest shows the bandwidth.
+const CLEARLY_LONGER: f64 = 1.5;
+
+/// Bytes of messages that take twice the latency or more on any network.
+const LONGEST: f64 = 524_288.0;
+
+/// The times of messages between ranks of two hosts, or of one, both ways at once, while other pairs exchange them too.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SurveyedPair {
+    /// The hosts, by number.
+    pub hosts: (usize, usize),
+    /// Seconds of a message of each length.
+    pub times_s: Vec<f64>,
+}
+
+impl SurveyedPair {
+    /// Makes a pair whose times are not known.
+    pub fn new(hosts: (usize, usize)) -> Self {
+        Self { hosts, times_s: Vec::new() }
+    }
+
+    fn last_s(&self) -> f64 {
+        self.times_s.last().copied().unwrap_or(0.0)
+    }
+}
+
+/// The rounds in which hosts, or ranks within them, exchanged messages in pairs.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Survey {
+    /// Bytes of the messages, ascending.
+    pub lengths: Vec<f64>,
+    /// The pairs of each round.
+    pub rounds: Vec<Vec<SurveyedPair>>,
+}
+
+impl Survey {
+    /// Makes the network of ranks on these hosts, by number; `None` if no pair was timed.
+    ///
+    /// Members of a group reach each other clearly faster than others. An uplink carries what crossed it in the round in which that
+    /// was most, and an adapter what it did in its fastest pair: disturbances only delay.
+    pub fn to_network(&self, hosts: &[usize]) -> Option<Network> {
+        let count = hosts.iter().max().map_or(0, |last| last + 1);
+        let near = self.fit(self.pairs().filter(|pair| pair.hosts.0 == pair.hosts.1));
+        let all = self.fit(self.between()).or_else(|| near.clone())?;
+        let ranks_of = |is_in: &dyn Fn(usize) -> bool| -> Vec<usize> {
+            (0..hosts.len()).filter(|&rank| is_in(hosts[rank])).collect()
+        };
+        let mut table = PairTable::new(count);
+        self.between().for_each(|pair| table.set(pair.hosts, Some(pair.last_s())));
+        let paths = find_groups(count, &table, APART);
+        let mut groups: Vec<&[usize]> =
+            paths.iter().flat_map(|path| (1..=path.len()).map(|depth| &path[..depth])).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        let mut uplinks = Vec::new();
+        for group in &groups {
+            let is_in = |host: usize| paths[host].starts_with(group);
+            let bytes_per_s = self.find_crossing(is_in).unwrap_or_else(|| all.bytes_per_s());
+            uplinks.push(Uplink { ranks: ranks_of(&is_in), bytes_per_s });
+        }
+        let common = |(a, b): (usize, usize)| {
+            paths[a].iter().zip(&paths[b]).take_while(|(one, other)| one == other).count()
+        };
+        let depth = paths.iter().map(Vec::len).max().unwrap_or(0);
+        let of_level = |level| self.fit(self.between().filter(|pair| common(pair.hosts) == level));
+        let rates: Vec<f64> = (0..count).map(|host| self.find_rate(host)).collect();
+        let [least, most] =
+            [f64::min, f64::max].map(|choose| rates.iter().copied().reduce(choose).unwrap_or(1.0));
+        let are_unlike = most.is_finite() && most > UNLIKE * least;
+        let mut levels: Vec<MessageCurve> = match depth {
+            0 if !are_unlike => vec![all.clone()],
+            _ => (0..=depth).map(|level| of_level(level).unwrap_or_else(|| all.clone())).collect(),
+        };
+        let mut has_near = false;
+        for (host, rate) in rates.iter().enumerate() {
+            let ranks = ranks_of(&|other| other == host);
+            if ranks.len() > 1 && count > 1 {
+                has_near = true;
+                let bytes_per_s = if are_unlike { *rate } else { all.bytes_per_s() };
+                uplinks.push(Uplink { ranks, bytes_per_s });
+            }
+        }
+        levels.extend(has_near.then(|| near.unwrap_or(all)));
+        let adapters = hosts.iter().filter(|_| are_unlike).map(|&host| rates[host]);
+        Some(Network::grouped(levels, uplinks).with_adapters(adapters.collect()))
+    }
+
+    fn pairs(&self) -> impl Iterator<Item = &SurveyedPair> {
+        self.rounds.iter().flatten()
+    }
+
+    fn between(&self) -> impl Iterator<Item = &SurveyedPair> {
+        self.pairs().filter(|pair| pair.hosts.0 != pair.hosts.1)
+    }
+
+    /// Returns the median of these pairs as a function; `None` without any.
+    fn fit<'p>(&self, pairs: impl Iterator<Item = &'p SurveyedPair>) -> Option<MessageCurve> {
+        let pairs: Vec<&SurveyedPair> = pairs.collect();
+        let median = |length: usize| {
+            let times_s: Vec<f64> =
+                pairs.iter().filter_map(|pair| pair.times_s.get(length).copied()).collect();
+            (!times_s.is_empty()).then(|| find_median(&times_s))
+        };
+        let medians: Vec<f64> = (0..self.lengths.len()).map_while(median).collect();
+        let (&short_s, &long_s) = (medians.first()?, medians.last()?);
+        let longest = self.lengths[medians.len() - 1];
+        let line = MessageCurve::line(short_s, self.rate(short_s, long_s));
+        // Beyond the longest message the function goes on as if it were a line.
+        let end_s = |bytes: f64| {
+            long_s.max(line.message_s(longest)) + line.message_s(bytes) - line.message_s(longest)
+        };
+        let between = self.lengths.iter().copied().zip(medians).skip(1);
+        let ends = [2.0, 4.0].map(|times| (times * longest, end_s(times * longest)));
+        Some(MessageCurve::new([(0.0, short_s)].into_iter().chain(between).chain(ends)))
+    }
+
+    /// Returns the bytes per second by which the longest messages take longer than the shortest. If they seem hardly longer, the clock is
+    /// too coarse for both, or there was no time for a longer one: the longest ones take twice the latency or more.
+    fn rate(&self, short_s: f64, long_s: f64) -> f64 {
+        let bytes = self.lengths.last().copied().unwrap_or(1.0);
+        let least_s = 0.5 * long_s * (bytes / LONGEST).min(1.0);
+        bytes / (long_s - short_s).max(least_s).max(1e-9)
+    }
+
+    /// Returns the bytes per second of a host in its fastest pair; infinite if that is not known.
+    fn find_rate(&self, host: usize) -> f64 {
+        let own = self.between().filter(|pair| pair.hosts.0 == host || pair.hosts.1 == host);
+        let rates = own.filter_map(|pair| {
+            let short_s = *pair.times_s.first()?;
+            // Shorter messages show no bandwidth.
+            let is_shown = pair.last_s() > CLEARLY_LONGER * short_s;
+            Some(if is_shown { self.rate(short_s, pair.last_s()) } else { f64::INFINITY })
+        });
+        rates.reduce(f64::max).unwrap_or(f64::INFINITY)
+    }
+
+    /// Returns the bytes per second between these hosts and others in the round in which they were most; `None` if none met.
+    fn find_crossing(&self, is_in: impl Fn(usize) -> bool) -> Option<f64> {
+        let of_round = self.rounds.iter().filter_map(|round| {
+            let crossing = round.iter().filter(|pair| is_in(pair.hosts.0) != is_in(pair.hosts.1));
+            let count = crossing.clone().count();
+            let slowest = crossing.max_by(|a, b| a.last_s().total_cmp(&b.last_s()))?;
+            Some(count as f64 * self.rate(*slowest.times_s.first()?, slowest.last_s()))
+        });
+        of_round.reduce(f64::max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::list_rounds;
+
+    const BYTES: f64 = 65536.0;
+    const LATENCY_S: f64 = 1e-4;
+
+    /// Surveys hosts with these adapters, in bytes per second, in two groups up to the host `cut`, with an uplink of each.
+    fn survey(adapters: &[f64], cut: usize, uplink: f64) -> Survey {
+        let rounds = list_rounds(adapters.len()).into_iter().map(|round| {
+            let crosses = |(a, b): &(usize, usize)| (*a < cut) != (*b < cut);
+            let crossing = round.iter().filter(|pair| crosses(pair)).count() as f64;
+            let time = |pair: (usize, usize)| {
+                let adapter = adapters[pair.0].min(adapters[pair.1]);
+                let rate = if crosses(&pair) { adapter.min(uplink / crossing) } else { adapter };
+                SurveyedPair { hosts: pair, times_s: vec![LATENCY_S, LATENCY_S + BYTES / rate] }
+            };
+            round.into_iter().map(time).collect()
+        });
+        Survey { lengths: vec![1.0, BYTES], rounds: rounds.collect() }
+    }
+
+    #[test]
+    fn groups_are_found_with_their_uplinks() {
+        let network = survey(&[1e8; 6], 3, 2.5e7).to_network(&[0, 1, 2, 3, 4, 5]).unwrap();
+        assert_eq!(network.list_groups(), [[0, 1, 2], [3, 4, 5]]);
+        assert_eq!(network.find_contradiction(6), None);
+        for uplink in network.uplinks() {
+            assert!((uplink.bytes_per_s / 2.5e7 - 1.0).abs() < 1e-6, "{uplink:?}");
+        }
+        assert!((network.level(1).bytes_per_s() / 1e8 - 1.0).abs() < 1e-6);
+        assert!(network.level(0).bytes_per_s() < 3e7);
+    }
+
+    #[test]
+    fn an_equal_network_is_that_of_all_messages_and_a_slow_adapter_is_its_ranks() {
+        let flat = survey(&[1e8; 4], 4, 1e9).to_network(&[0, 1, 2, 3]).unwrap();
+        assert!(flat.uplinks().is_empty() && flat.count_levels() == 1);
+        for bytes in [0.0, 1e4, BYTES, 1e7] {
+            let wanted_s = LATENCY_S + bytes / 1e8;
+            assert!((flat.level(0).message_s(bytes) / wanted_s - 1.0).abs() < 1e-9, "{bytes}");
+        }
+        // Two ranks on each host.
+        let mut slow = survey(&[1e8, 5e7, 1e8, 1e8], 4, 1e9);
+        slow.rounds.push(vec![SurveyedPair { hosts: (2, 2), times_s: vec![1e-6, 1.1e-5] }]);
+        let network = slow.to_network(&[0, 0, 1, 1, 2, 2, 3, 3]).unwrap();
+        assert_eq!(network.find_contradiction(8), None);
+        assert_eq!(network.list_groups().len(), 4);
+        assert_eq!(network.level(1).latency_s(), 1e-6);
+        assert!((network.uplinks()[1].bytes_per_s / 5e7 - 1.0).abs() < 1e-6);
+    }
+}

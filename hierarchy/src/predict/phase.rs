@@ -1,0 +1,244 @@
+//! What travels through each part of a network.
+
+use super::{Traffic, panel_traffic};
+use crate::layout::{Layout, Rect};
+use crate::network::{Network, PhaseTraffic};
+
+/// Returns what passes through each part of the network while C stays in place, as [`panel_traffic()`] returns it by node.
+///
+/// What several ranks of a group need from outside passes its uplink once: one of them passes it on.
+pub fn panel_phase(
+    network: &Network,
+    layout: &Layout,
+    block: usize,
+    k: usize,
+    panel: usize,
+) -> PhaseTraffic {
+    if network.uplinks().is_empty() {
+        return PhaseTraffic::of(panel_traffic(layout, block, k, panel));
+    }
+    let steps = k.div_ceil(panel.max(1)) as f64;
+    let lines = [Axis::Rows, Axis::Cols].map(|axis| Lines { layout, axis });
+    let of_line = k as f64 * block as f64;
+    let received = (0..layout.rects().len()).map(|rank| {
+        let mut before = Traffic::default();
+        let mut levels = Vec::new();
+        for set in list_sets(network, rank) {
+            let mut outside = Traffic::default();
+            for axis in &lines {
+                let (own, held) = (axis.length(rank), axis.held_by(&set, axis.span(rank)));
+                if own > 0.0 {
+                    outside.elements += of_line * (own - held);
+                    outside.messages += steps * (1.0 - held / own);
+                }
+            }
+            // What the set beyond this one does not hold was counted already.
+            levels.push(Traffic {
+                elements: (outside.elements - before.elements).max(0.0),
+                messages: (outside.messages - before.messages).max(0.0),
+            });
+            before = outside;
+        }
+        levels
+    });
+    let through = network.uplinks().iter().enumerate().map(|(place, uplink)| {
+        let others = list_others(network, place, layout.rects().len());
+        let [mut comes, mut goes] = [0.0; 2];
+        for axis in &lines {
+            comes += axis.needed_by(&uplink.ranks, |span| {
+                span.1 - span.0 - axis.held_by(&uplink.ranks, span)
+            });
+            goes += others
+                .iter()
+                .map(|other| axis.needed_by(other, |span| axis.held_by(&uplink.ranks, span)))
+                .sum::<f64>();
+        }
+        of_line * comes.max(goes)
+    });
+    PhaseTraffic { received: received.collect(), through: through.collect() }
+}
+
+/// Returns what passes through each part of the network if k is split, as
+/// [`reduction_traffic()`](super::reduction_traffic()) returns it by node.
+pub fn reduction_phase(
+    network: &Network,
+    layout: &Layout,
+    block: usize,
+    computes: &[bool],
+) -> PhaseTraffic {
+    let areas: Vec<f64> =
+        layout.areas().into_iter().map(|area| area as f64 * (block * block) as f64).collect();
+    let received = (0..areas.len()).map(|rank| {
+        let mut levels = vec![Traffic::default(); network.count_levels()];
+        for other in (0..areas.len()).filter(|&other| other != rank && computes[other]) {
+            if areas[rank] > 0.0 {
+                let level = &mut levels[network.level_of(rank, other)];
+                level.elements += areas[rank];
+                level.messages += 1.0;
+            }
+        }
+        levels
+    });
+    let through = network.uplinks().iter().map(|uplink| {
+        let [inside, outside]: [Vec<usize>; 2] = [true, false]
+            .map(|is_in| (0..areas.len()).filter(|&rank| uplink.has(rank) == is_in).collect());
+        let pass = |from: &[usize], to: &[usize]| {
+            let parts = from.iter().filter(|&&rank| computes[rank]).count() as f64;
+            parts * to.iter().map(|&rank| areas[rank]).sum::<f64>()
+        };
+        pass(&outside, &inside).max(pass(&inside, &outside))
+    });
+    PhaseTraffic { received: received.collect(), through: through.collect() }
+}
+
+/// Lists the sets of ranks around this one, from its outermost group to itself.
+fn list_sets(network: &Network, rank: usize) -> Vec<Vec<usize>> {
+    let groups = network.uplinks().iter().filter(|uplink| uplink.has(rank));
+    groups.map(|uplink| uplink.ranks.clone()).chain([vec![rank]]).collect()
+}
+
+/// Lists the sets of ranks outside a group, as far out as can be: each gets once what it needs from the group.
+fn list_others(network: &Network, place: usize, ranks: usize) -> Vec<Vec<usize>> {
+    let group = &network.uplinks()[place].ranks;
+    let mut others: Vec<Vec<usize>> = Vec::new();
+    for rank in (0..ranks).filter(|rank| !group.contains(rank)) {
+        if others.iter().any(|other| other.contains(&rank)) {
+            continue;
+        }
+        let sets = list_sets(network, rank).into_iter();
+        others.extend(sets.filter(|set| !set.iter().any(|rank| group.contains(rank))).take(1));
+    }
+    others
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Axis {
+    Rows,
+    Cols,
+}
+
+/// The lines of C along an axis: rows, of which A is needed, or columns, of which B is.
+struct Lines<'l> {
+    layout: &'l Layout,
+    axis: Axis,
+}
+
+impl Lines<'_> {
+    fn span_of(&self, rect: &Rect) -> (f64, f64) {
+        let (first, count) = match self.axis {
+            Axis::Rows => (rect.row, rect.rows),
+            Axis::Cols => (rect.col, rect.cols),
+        };
+        (first as f64, if rect.is_empty() { first as f64 } else { (first + count) as f64 })
+    }
+
+    fn span(&self, rank: usize) -> (f64, f64) {
+        self.span_of(&self.layout.rects()[rank])
+    }
+
+    fn length(&self, rank: usize) -> f64 {
+        let (start, end) = self.span(rank);
+        end - start
+    }
+
+    /// Returns the lines in a span of which a set of ranks holds the factor; a part of a line counts as that part.
+    fn held_by(&self, ranks: &[usize], span: (f64, f64)) -> f64 {
+        let across = |rect: &Rect| match self.axis {
+            Axis::Rows => rect.cols as f64 / self.layout.cols() as f64,
+            Axis::Cols => rect.rows as f64 / self.layout.rows() as f64,
+        };
+        let rects = ranks.iter().map(|&rank| &self.layout.rects()[rank]);
+        rects
+            .filter(|rect| !rect.is_empty())
+            .map(|rect| {
+                let (start, end) = self.span_of(rect);
+                (end.min(span.1) - start.max(span.0)).max(0.0) * across(rect)
+            })
+            .sum()
+    }
+
+    /// Sums over the spans of lines that a set of ranks needs.
+    fn needed_by(&self, ranks: &[usize], of_span: impl Fn((f64, f64)) -> f64) -> f64 {
+        let mut spans: Vec<(f64, f64)> = ranks.iter().map(|&rank| self.span(rank)).collect();
+        spans.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut end = 0.0f64;
+        let mut sum = 0.0;
+        for span in spans {
+            let start = span.0.max(end);
+            if span.1 > start {
+                sum += of_span((start, span.1));
+                end = span.1;
+            }
+        }
+        sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::layout::br;
+    use crate::network::{MessageCurve, Uplink};
+    use crate::predict::reduction_traffic;
+
+    fn in_groups(groups: &[&[usize]]) -> Network {
+        let levels = [1e-3, 1e-5].map(|latency_s| MessageCurve::line(latency_s, 1e9)).to_vec();
+        let uplinks = groups.iter().map(|ranks| Uplink { ranks: ranks.to_vec(), bytes_per_s: 1e8 });
+        Network::grouped(levels, uplinks.collect())
+    }
+
+    #[test]
+    fn groups_side_by_side_need_half_of_one_factor_and_others_more() {
+        // Two by two: ranks 0 and 1 in the first column.
+        let layout = br(&[1.0; 4], 8, 8).unwrap();
+        let [beside, across] = [[[0, 1], [2, 3]], [[0, 3], [1, 2]]].map(|[one, other]| {
+            let groups = [&one[..], &other[..]];
+            let phase = panel_phase(&in_groups(&groups), &layout, 10, 800, 100);
+            (phase.through[0], phase.received[0].clone())
+        });
+        let half = 800.0 * 80.0 / 2.0;
+        assert_eq!(beside.0, half);
+        // On the diagonal each needs half of both factors from the other group.
+        assert_eq!(across.0, 2.0 * half);
+        let [far, near] = [0, 1].map(|level| beside.1[level]);
+        assert_eq!((far.elements, far.messages, near.elements), (half / 2.0, 4.0, half / 2.0));
+    }
+
+    proptest! {
+        #[test]
+        fn levels_add_up_and_uplinks_carry_no_more_than_their_ranks_receive(
+            areas in prop::collection::vec(0.1f64..9.0, 4..9),
+            cut in 1usize..3,
+        ) {
+            let layout = br(&areas, 40, 30).unwrap();
+            let ranks: Vec<usize> = (0..areas.len()).collect();
+            let network = in_groups(&[&ranks[..=cut], &ranks[cut + 1..]]);
+            let computes = vec![true; areas.len()];
+            let pairs = [
+                (panel_phase(&network, &layout, 2, 100, 10), panel_traffic(&layout, 2, 100, 10)),
+                (reduction_phase(&network, &layout, 2, &computes), reduction_traffic(&layout, 2, &computes)),
+            ];
+            for (phase, flat) in pairs {
+                for (levels, node) in phase.received.iter().zip(&flat) {
+                    let sum = Traffic::total(levels);
+                    prop_assert!((sum.elements - node.elements).abs() < 1e-6 * node.elements.max(1.0));
+                    prop_assert!((sum.messages - node.messages).abs() < 1e-6 * node.messages.max(1.0));
+                }
+                let far: f64 = phase.received.iter().map(|levels| levels[0].elements).sum();
+                // Two groups: what goes out of one comes into the other.
+                prop_assert!((phase.through[0] - phase.through[1]).abs() < 1e-6 * far.max(1.0));
+                prop_assert!(phase.through[0] <= far * (1.0 + 1e-9));
+                // A phase takes no less than its parts.
+                let whole_s = network.phase_s(&phase, 8);
+                for rank in 0..areas.len() {
+                    let mut part = phase.clone();
+                    part.received[rank] = vec![Traffic::default(); 2];
+                    part.through[0] /= 2.0;
+                    prop_assert!(network.phase_s(&part, 8) <= whole_s * (1.0 + 1e-9));
+                }
+            }
+        }
+    }
+}
