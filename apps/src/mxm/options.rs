@@ -68,7 +68,7 @@ pub struct MxmArguments {
     /// leaves each rank 256 blocks of C, or 32]
     #[arg(long, value_parser = parse_whole::<usize, 0>)]
     pub(super) block: Option<usize>,
-    /// Width of the panels that are sent and multiplied at a time [default: the best for the measured links]
+    /// Width of the panels that are sent and multiplied at a time [default: the best for the measured network]
     #[arg(long, value_parser = parse_whole::<usize, 0>)]
     pub(super) panel: Option<usize>,
     /// Form of A: n (itself), t (its transpose) or c (its conjugate transpose); m, n and k remain those of the product

@@ -51,9 +51,12 @@ pub fn rearrange_in_groups(
         // The rectangles of these parts, from the corner of them all.
         let boxes: Vec<Rect> = parts.iter().map(|part| enclose(part, rects)).collect();
         let all = enclose(&parts.concat(), rects);
-        let shifted = boxes.iter().map(|rect| match rect.is_empty() {
-            true => Rect::default(),
-            false => Rect::new(rect.row - all.row, rect.col - all.col, rect.rows, rect.cols),
+        let shifted = boxes.iter().map(|rect| {
+            if rect.is_empty() {
+                Rect::default()
+            } else {
+                Rect::new(rect.row - all.row, rect.col - all.col, rect.rows, rect.cols)
+            }
         });
         match Layout::new(all.rows, all.cols, shifted.collect()) {
             Ok(current) => rearrange_over(&current, method, areas, rows, cols),

@@ -306,7 +306,7 @@ impl Network {
     /// Returns what contradicts itself in the network of this many ranks, if anything does.
     pub fn find_contradiction(&self, ranks: usize) -> Option<String> {
         let depth = (0..ranks).map(|rank| self.level_of(rank, rank)).max().unwrap_or(0);
-        if self.levels.len() != depth + 1 {
+        if self.levels.len() <= depth {
             return Some(format!(
                 "{} levels of messages for groups {depth} deep",
                 self.levels.len()

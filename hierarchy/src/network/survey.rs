@@ -1,11 +1,12 @@
 //! A network from the times of messages between hosts in pairs.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::groups::find_groups;
 use super::table::PairTable;
 use super::{MessageCurve, Network, Uplink};
-use crate::times::find_median;
 
 /// Ratio of the fastest adapter to the slowest from which adapters are told apart, and those of two kinds of pairs: of the slowest of one
 /// to the fastest of the other, and of their medians. Smaller differences
@@ -57,47 +58,59 @@ impl Survey {
         let count = hosts.iter().max().map_or(0, |last| last + 1);
         let near = self.fit(self.pairs().filter(|pair| pair.hosts.0 == pair.hosts.1));
         let all = self.fit(self.between()).or_else(|| near.clone())?;
-        let ranks_of = |is_in: &dyn Fn(usize) -> bool| -> Vec<usize> {
-            (0..hosts.len()).filter(|&rank| is_in(hosts[rank])).collect()
-        };
         let mut table = PairTable::new(count);
         self.between().for_each(|pair| table.set(pair.hosts, Some(pair.last_s())));
         let paths = find_groups(count, &table, APART);
-        let mut groups: Vec<&[usize]> =
-            paths.iter().flat_map(|path| (1..=path.len()).map(|depth| &path[..depth])).collect();
-        groups.sort_unstable();
-        groups.dedup();
-        let mut uplinks = Vec::new();
-        for group in &groups {
-            let is_in = |host: usize| paths[host].starts_with(group);
-            let bytes_per_s = self.find_crossing(is_in).unwrap_or_else(|| all.bytes_per_s());
-            uplinks.push(Uplink { ranks: ranks_of(&is_in), bytes_per_s });
-        }
-        let common = |(a, b): (usize, usize)| {
-            paths[a].iter().zip(&paths[b]).take_while(|(one, other)| one == other).count()
-        };
-        let depth = paths.iter().map(Vec::len).max().unwrap_or(0);
-        let of_level = |level| self.fit(self.between().filter(|pair| common(pair.hosts) == level));
         let rates: Vec<f64> = (0..count).map(|host| self.find_rate(host)).collect();
         let [least, most] =
             [f64::min, f64::max].map(|choose| rates.iter().copied().reduce(choose).unwrap_or(1.0));
         let are_unlike = most.is_finite() && most > UNLIKE * least;
-        let mut levels: Vec<MessageCurve> = match depth {
+        let depth = paths.iter().map(Vec::len).max().unwrap_or(0);
+        let mut levels = match depth {
             0 if !are_unlike => vec![all.clone()],
-            _ => (0..=depth).map(|level| of_level(level).unwrap_or_else(|| all.clone())).collect(),
+            _ => self.fit_levels(&paths, depth, &all),
         };
-        let mut has_near = false;
-        for (host, rate) in rates.iter().enumerate() {
-            let ranks = ranks_of(&|other| other == host);
-            if ranks.len() > 1 && count > 1 {
-                has_near = true;
-                let bytes_per_s = if are_unlike { *rate } else { all.bytes_per_s() };
-                uplinks.push(Uplink { ranks, bytes_per_s });
-            }
+        let mut uplinks = self.find_uplinks(hosts, &paths, &all);
+        let has_near = count > 1 && hosts.len() > count;
+        for host in (0..count).filter(|_| has_near) {
+            let ranks = list_ranks(hosts, |other| other == host);
+            let bytes_per_s = if are_unlike { rates[host] } else { all.bytes_per_s() };
+            uplinks.extend((ranks.len() > 1).then_some(Uplink { ranks, bytes_per_s }));
         }
         levels.extend(has_near.then(|| near.unwrap_or(all)));
         let adapters = hosts.iter().filter(|_| are_unlike).map(|&host| rates[host]);
         Some(Network::grouped(levels, uplinks).with_adapters(adapters.collect()))
+    }
+
+    /// Fits the time of messages by the number of groups that two hosts have in common. A level without a pair takes that of all.
+    fn fit_levels(
+        &self,
+        paths: &[Vec<usize>],
+        depth: usize,
+        all: &MessageCurve,
+    ) -> Vec<MessageCurve> {
+        let common = |(a, b): (usize, usize)| {
+            paths[a].iter().zip(&paths[b]).take_while(|(one, other)| one == other).count()
+        };
+        let of_level = |level| self.fit(self.between().filter(|pair| common(pair.hosts) == level));
+        (0..=depth).map(|level| of_level(level).unwrap_or_else(|| all.clone())).collect()
+    }
+
+    /// Finds the groups of hosts, with the bytes per second of their uplinks.
+    fn find_uplinks(
+        &self,
+        hosts: &[usize],
+        paths: &[Vec<usize>],
+        all: &MessageCurve,
+    ) -> Vec<Uplink> {
+        let groups = paths.iter().flat_map(|path| (1..=path.len()).map(|depth| &path[..depth]));
+        let groups: BTreeSet<&[usize]> = groups.collect();
+        let uplinks = groups.into_iter().map(|group| {
+            let is_in = |host: usize| paths[host].starts_with(group);
+            let bytes_per_s = self.find_crossing(is_in).unwrap_or_else(|| all.bytes_per_s());
+            Uplink { ranks: list_ranks(hosts, is_in), bytes_per_s }
+        });
+        uplinks.collect()
     }
 
     fn pairs(&self) -> impl Iterator<Item = &SurveyedPair> {
@@ -108,23 +121,24 @@ impl Survey {
         self.pairs().filter(|pair| pair.hosts.0 != pair.hosts.1)
     }
 
-    /// Returns the median of these pairs as a function; `None` without any.
+    /// Returns the lower quartile of these pairs as a function, since disturbances only delay; `None` without any.
     fn fit<'p>(&self, pairs: impl Iterator<Item = &'p SurveyedPair>) -> Option<MessageCurve> {
         let pairs: Vec<&SurveyedPair> = pairs.collect();
-        let median = |length: usize| {
-            let times_s: Vec<f64> =
-                pairs.iter().filter_map(|pair| pair.times_s.get(length).copied()).collect();
-            (!times_s.is_empty()).then(|| find_median(&times_s))
+        let quartile = |length: usize| {
+            let times_s = pairs.iter().filter_map(|pair| pair.times_s.get(length).copied());
+            let mut times_s: Vec<f64> = times_s.collect();
+            times_s.sort_unstable_by(f64::total_cmp);
+            times_s.get(times_s.len() / 4).copied()
         };
-        let medians: Vec<f64> = (0..self.lengths.len()).map_while(median).collect();
-        let (&short_s, &long_s) = (medians.first()?, medians.last()?);
-        let longest = self.lengths[medians.len() - 1];
+        let times_s: Vec<f64> = (0..self.lengths.len()).map_while(quartile).collect();
+        let (&short_s, &long_s) = (times_s.first()?, times_s.last()?);
+        let longest = self.lengths[times_s.len() - 1];
         let line = MessageCurve::line(short_s, self.rate(short_s, long_s));
         // Beyond the longest message the function goes on as if it were a line.
         let end_s = |bytes: f64| {
             long_s.max(line.message_s(longest)) + line.message_s(bytes) - line.message_s(longest)
         };
-        let between = self.lengths.iter().copied().zip(medians).skip(1);
+        let between = self.lengths.iter().copied().zip(times_s).skip(1);
         let ends = [2.0, 4.0].map(|times| (times * longest, end_s(times * longest)));
         Some(MessageCurve::new([(0.0, short_s)].into_iter().chain(between).chain(ends)))
     }
@@ -159,6 +173,11 @@ impl Survey {
         });
         of_round.reduce(f64::max)
     }
+}
+
+/// Lists the ranks on these hosts.
+fn list_ranks(hosts: &[usize], is_in: impl Fn(usize) -> bool) -> Vec<usize> {
+    (0..hosts.len()).filter(|&rank| is_in(hosts[rank])).collect()
 }
 
 #[cfg(test)]

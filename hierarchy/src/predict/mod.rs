@@ -1,4 +1,4 @@
-//! Costs of a multiplication in messages: bytes by node, and the seconds that links take for them.
+//! Costs of a multiplication in messages: bytes by node, and the seconds that a network takes for them.
 //!
 //! There are two kinds of division of `C = A·B` (`A: m×k`, `B: k×n`):
 //!

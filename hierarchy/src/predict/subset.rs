@@ -3,8 +3,8 @@
 //! # Deviations
 //!
 //! * **every node takes part**: the paper uses all nodes (Clarke et al. 2012, section 3). Here some may
-//!   be left out, because a node's messages, or its fixed cost, can cost more than it helps. The fastest node alone, the two fastest, and so on are predicted with their messages
-//!   over the measured links. Messages
+//!   be left out, because a node's messages, or its fixed cost, can cost more than it helps. The fastest node alone, the two fastest, and so on, and each group of the network, are
+//!   predicted with their messages over the measured network. Messages
 //!   between hosts are hidden behind the arithmetic as long as that lasts. Messages within a host are
 //!   added to it. If fewer nodes are faster by 5 %, they are balanced again and the others get nothing
 //!   (`left_out` in the report).

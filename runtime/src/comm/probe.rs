@@ -39,7 +39,7 @@ const CORE_TRIES: usize = 4;
 /// hosts, by their first ranks. A sweep is one length in all rounds. A longer length is tried only if it is expected to fit the
 /// budget: 4 % of the run's predicted seconds, but at least 30 ms and at most 1 s. All ranks decide alike, since all use the times
 /// of all. Disturbances only delay: of several messages the fastest counts, and the [network](Survey::to_network) is made from
-/// medians over pairs.
+/// fast pairs.
 ///
 /// A probe may [recall](Self::recall) the times of an earlier job. Before a run that is long enough, a round checks them.
 #[derive(Debug, Clone, Default)]

@@ -12,7 +12,7 @@
 //!   takes only its rows from C's rectangles, B only its columns, and k is spread over the owners of those rows or columns
 //!   in proportion, because k may differ from n and m, and rectangles of C then fit neither A nor B.
 //! * **Messages of panels**: the paper sends panels along rows of nodes, and broadcasts them along columns (Clarke et al.
-//!   2012, section 4). Here they go point to point, or over relays where the measured links make that faster, because
+//!   2012, section 4). Here they go point to point, or over relays where the measured network makes that faster, because
 //!   rectangles of different columns do not end at the same rows, so that each piece has receivers of its own.
 //!
 //! # References

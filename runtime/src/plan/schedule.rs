@@ -3,7 +3,7 @@
 //! In step `s` every rank needs pivot columns of A, in the rows of its part of C, and pivot rows of B, in its columns.
 //! A piece goes once from its holder to each rank that needs it. Per step the volume is therefore the half perimeters
 //! of the parts, less the share that a rank holds itself. Ranks that need the same piece pass it on in a
-//! [tree] if the measured links make that faster than sending it to one after the other. The pivot is as
+//! [tree] if the measured network makes that faster than sending it to one after the other. The pivot is as
 //! wide as the panels, whatever the block size, so several ranks may hold a part of it.
 //!
 //! Steps go through k in an [order](super::order) that spreads them over its holders. All ranks share one order if pieces

@@ -3,7 +3,8 @@
 use super::*;
 use crate::balance::{EndReason, Strategy};
 use crate::layout::Way;
-use crate::predict::Candidate;
+use crate::network::{MessageCurve, Uplink};
+use crate::predict::{Candidate, panel_phase};
 use crate::problem::Split;
 
 /// A problem on a cluster, to be planned.
@@ -300,4 +301,31 @@ fn answers_that_were_not_asked_for_are_refused() {
     assert!(matches!(done.step(), BalanceStep::Done(_)));
     let refused = done.observe(PlanAnswer::Room(true)).unwrap_err();
     assert_eq!(refused, BalanceError::NotMeasuring.into());
+}
+
+#[test]
+fn a_thousand_hosts_in_groups_are_planned_by_groups() {
+    let count = 1024;
+    let mut case = small(count, 4096);
+    case.problem = Problem::new(32_768, 32_768, 4096, 64).unwrap().with_panel(64).unwrap();
+    case.cluster.hidden = 1.0;
+    case.config.steps = 64;
+    let speeds: Vec<f64> = (0..count).map(|host| 1e6 * (1.0 + (host % 7) as f64 / 10.0)).collect();
+    let uplinks = (0..32).map(|group| Uplink {
+        ranks: (0..count).filter(|host| host % 32 == group).collect(),
+        bytes_per_s: 1e8,
+    });
+    let levels = [1e-4, 1e-5].map(|latency_s| MessageCurve::line(latency_s, 1e9));
+    let mut cluster = MadeUp::new(&speeds, 1e9);
+    cluster.network = Network::grouped(levels.to_vec(), uplinks.collect());
+    let decision = cluster.decide(case);
+    let layout = decision.division.layout();
+    let travel_s = |layout: &Layout| {
+        let panels = panel_phase(&cluster.network, layout, 64, 4096, 64);
+        cluster.network.phase_s(&panels, 8)
+    };
+    let areas: Vec<f64> = layout.areas().iter().map(|&area| area as f64).collect();
+    let in_columns = crate::layout::br(&areas, layout.rows(), layout.cols()).unwrap();
+    let [grouped_s, in_columns_s] = [travel_s(layout), travel_s(&in_columns)];
+    assert!(1.5 * grouped_s < in_columns_s, "{grouped_s} {in_columns_s}");
 }
