@@ -75,8 +75,10 @@ pub struct FindingDocument {
     members: Vec<String>,
     /// The likely cause.
     cause: LinkCause,
-    /// The time of a message over that of the links like it; of a loss the part that was sent again.
-    times: f64,
+    /// The time of a message over that of the links like it; `null` for a loss.
+    times: Option<f64>,
+    /// The part of the data that was sent again, of a loss; else `null`.
+    lost: Option<f64>,
     /// The same in words.
     line: String,
 }
@@ -253,15 +255,16 @@ fn describe_finding(finding: &LinkFinding, members: &Members) -> FindingDocument
         }
     };
     let cause = describe_cause(finding.cause);
+    let is_loss = finding.cause == LinkCause::Loss;
     FindingDocument {
         members: of,
         cause: finding.cause,
-        times: finding.times,
-        line: match finding.cause {
-            LinkCause::Loss => {
-                format!("{what}: {:.2} % sent again: {cause}", 100.0 * finding.times)
-            }
-            _ => format!("{what}: {:.1} times as long: {cause}", finding.times),
+        times: (!is_loss).then_some(finding.times),
+        lost: is_loss.then_some(finding.times),
+        line: if is_loss {
+            format!("{what}: {:.2} % sent again: {cause}", 100.0 * finding.times)
+        } else {
+            format!("{what}: {:.1} times as long: {cause}", finding.times)
         },
     }
 }

@@ -7,7 +7,7 @@ use isochron_core::comm::Comm;
 use isochron_core::internal::{choose_long_bytes, time_pairs};
 use isochron_hierarchy::balance::BalanceStep;
 use isochron_hierarchy::network::{
-    LinkCheck, LinkPass, LinkReport, LinkRequest, LinkRule, list_lossy, list_rounds,
+    LinkCheck, LinkPass, LinkReport, LinkRequest, list_lossy, list_rounds,
 };
 
 use super::document::LinksDocument;
@@ -76,8 +76,8 @@ impl Members {
     ) -> Result<Option<LinksDocument>, Error> {
         let first = list_rounds(self.ranks.len()).into_iter().next().unwrap_or_default();
         let long_bytes = choose_long_bytes(comm, &self.to_ranks(&first))?;
-        let mut head = (comm.rank() == 0)
-            .then(|| LinkCheck::new(LinkRule::default(), self.ranks.len(), computing.is_some()));
+        let mut head =
+            (comm.rank() == 0).then(|| LinkCheck::new(self.ranks.len(), computing.is_some()));
         let mut found: Option<LinkReport> = None;
         let mut lossy = self.list_lossy(comm, &mut || {
             loop {

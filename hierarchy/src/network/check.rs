@@ -6,34 +6,16 @@ use serde::{Deserialize, Serialize};
 use strum::Display;
 
 use super::groups::find_groups;
-use super::list_rounds;
 use super::table::{PairLevel, PairTable, Side};
+use super::{LONGER, list_rounds};
 use crate::balance::BalanceStep;
 use crate::times::find_median;
 
 /// Ratios from which the times of two kinds of pairs are told apart.
 const GROUPED: [f64; 2] = [1.3; 2];
 
-/// The numbers that tell a slow link from noise.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct LinkRule {
-    /// Least part by which a message of a slow link takes longer.
-    pub longer: f64,
-    /// Least excess of a slow link in deviations of its level.
-    pub deviations: f64,
-}
-
-impl Default for LinkRule {
-    fn default() -> Self {
-        Self { longer: 0.2, deviations: 5.0 }
-    }
-}
-
-impl LinkRule {
-    pub(super) fn least_log(&self) -> f64 {
-        self.longer.ln_1p()
-    }
-}
+/// Least excess of a slow link in deviations of its level.
+const DEVIATIONS: f64 = 5.0;
 
 /// Load while messages are timed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -237,7 +219,6 @@ impl Deviation {
 /// a sound one are then timed alone. Last, messages are timed while all devices compute.
 #[derive(Debug, Clone)]
 pub struct LinkCheck {
-    rule: LinkRule,
     members: usize,
     computes: bool,
     asked: VecDeque<LinkRequest>,
@@ -249,9 +230,8 @@ pub struct LinkCheck {
 
 impl LinkCheck {
     /// Begins a check of the links between `members`; if it `computes`, also while devices compute.
-    pub fn new(rule: LinkRule, members: usize, computes: bool) -> Self {
+    pub fn new(members: usize, computes: bool) -> Self {
         let mut check = Self {
-            rule,
             members,
             computes,
             asked: VecDeque::new(),
@@ -385,7 +365,7 @@ impl LinkCheck {
 
     /// Finds what all looks show beyond their noise.
     fn find_deviations(&self, groups: &[Vec<usize>]) -> Vec<Deviation> {
-        let mut excess = Excess::of(&self.together, groups, &self.rule);
+        let mut excess = Excess::of(&self.together, groups);
         let mut found: Vec<Deviation> = self.compare_groups(groups).into_iter().collect();
         found.extend(excess.take_sides());
         found.extend(excess.take_members());
@@ -431,7 +411,7 @@ impl LinkCheck {
             .iter()
             .map(|tables| [tables[SHORT].over(&short), tables[LONG].over(&long)])
             .collect();
-        Excess::of(&over, &vec![Vec::new(); self.members], &self.rule).take_members()
+        Excess::of(&over, &vec![Vec::new(); self.members]).take_members()
     }
 
     /// Returns `true` if a slow pair is as fast as a sound one while nothing else is sent.
@@ -517,17 +497,13 @@ fn list_outermost(groups: &[Vec<usize>]) -> Vec<Vec<usize>> {
 }
 
 /// Finds the level of the pairs that share each number of groups.
-fn find_levels(
-    table: &PairTable,
-    groups: &[Vec<usize>],
-    rule: &LinkRule,
-) -> Vec<Option<PairLevel>> {
+fn find_levels(table: &PairTable, groups: &[Vec<usize>]) -> Vec<Option<PairLevel>> {
     let depth = groups.iter().map(Vec::len).max().unwrap_or(0);
     let mut logs = vec![Vec::new(); depth + 1];
     for (pair, log) in table.pairs() {
         logs[count_shared(groups, pair)].push(log);
     }
-    logs.iter_mut().map(|logs| PairLevel::of(logs, rule)).collect()
+    logs.iter_mut().map(|logs| PairLevel::of(logs)).collect()
 }
 
 /// Logarithms of the pairs' times over the levels of their classes.
@@ -542,14 +518,14 @@ struct Excess {
 }
 
 impl Excess {
-    fn of(looks: &[LookTables], groups: &[Vec<usize>], rule: &LinkRule) -> Self {
-        let mut limits = [rule.least_log(); 2];
+    fn of(looks: &[LookTables], groups: &[Vec<usize>]) -> Self {
+        let mut limits = [LONGER.ln(); 2];
         let above = looks.iter().map(|tables| {
             [SHORT, LONG].map(|length| {
-                let levels = find_levels(&tables[length], groups, rule);
+                let levels = find_levels(&tables[length], groups);
                 let scatter =
                     levels.iter().flatten().map(|level| level.scatter).fold(0.0, f64::max);
-                limits[length] = limits[length].max(rule.deviations * scatter);
+                limits[length] = limits[length].max(DEVIATIONS * scatter);
                 tables[length].above_levels(&levels, |pair| count_shared(groups, pair))
             })
         });

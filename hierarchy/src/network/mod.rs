@@ -24,9 +24,12 @@ mod survey;
 mod table;
 
 pub use check::{
-    LinkCause, LinkCheck, LinkFinding, LinkPart, LinkPass, LinkReport, LinkRequest, LinkRule,
-    MessageTimes, PairTimes, list_lossy,
+    LinkCause, LinkCheck, LinkFinding, LinkPart, LinkPass, LinkReport, LinkRequest, MessageTimes,
+    PairTimes, list_lossy,
 };
 pub use model::{MessageCurve, MessagePoint, Network, PhaseTraffic, Traffic, Uplink, count_rounds};
 pub use rounds::list_rounds;
 pub use survey::{Survey, SurveyedPair};
+
+/// Ratio to the links like it from which a link is slow, if noise allows.
+const LONGER: f64 = 1.2;

@@ -1,6 +1,6 @@
 //! Times of messages between members, by directed pair, and what deviates in them.
 
-use super::LinkRule;
+use super::LONGER;
 use crate::times::find_median;
 
 /// The logarithms of the seconds of messages from one member to another, as far as they are known.
@@ -124,7 +124,7 @@ impl PairLevel {
     /// # References
     /// The shortest half, and its correction for few values: Rousseeuw and Leroy, "Robust Regression and Outlier Detection",
     /// 1987.
-    pub fn of(logs: &mut [f64], rule: &LinkRule) -> Option<Self> {
+    pub fn of(logs: &mut [f64]) -> Option<Self> {
         if logs.len() < FEWEST_PAIRS {
             return None;
         }
@@ -132,7 +132,7 @@ impl PairLevel {
         let half = logs.len().div_ceil(2);
         let lengths = || logs.windows(half).map(|held| held[half - 1] - held[0]);
         let shortest = lengths().fold(f64::INFINITY, f64::min);
-        let much_shorter = (2.0 * shortest).max(rule.least_log());
+        let much_shorter = (2.0 * shortest).max(LONGER.ln());
         let first = lengths().position(|length| length <= much_shorter)?;
         let held = &logs[first..first + half];
         // The half of normally distributed values is 1.349 standard deviations wide, and that of few values narrower.

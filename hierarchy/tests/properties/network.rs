@@ -2,7 +2,7 @@
 
 use isochron_hierarchy::balance::BalanceStep;
 use isochron_hierarchy::network::{
-    LinkCause, LinkCheck, LinkPart, LinkPass, LinkReport, LinkRule, MessageTimes, list_lossy,
+    LinkCause, LinkCheck, LinkPart, LinkPass, LinkReport, MessageTimes, list_lossy,
 };
 use isochron_support::simulated::SplitMix;
 
@@ -85,7 +85,7 @@ impl Simulated {
     }
 
     fn check(&mut self) -> LinkReport {
-        let mut check = LinkCheck::new(LinkRule::default(), self.members, true);
+        let mut check = LinkCheck::new(self.members, true);
         loop {
             match check.step() {
                 BalanceStep::Done(report) => return report,

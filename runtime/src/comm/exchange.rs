@@ -12,7 +12,7 @@ use crate::error::Error;
 const GATHERING_ROUNDS: usize = 3;
 
 /// Time without work before messages are timed.
-pub(crate) const REST: Duration = Duration::from_micros(500);
+pub(super) const REST: Duration = Duration::from_micros(500);
 
 /// Time between two looks at a message of which the CPU time is measured, about as long as while devices compute.
 const LOOK_INTERVAL: Duration = Duration::from_micros(100);
@@ -68,10 +68,9 @@ pub(crate) fn measure_exchange_s(
     comm: &dyn Comm,
     bytes: usize,
     tries: usize,
-    rest: Duration,
 ) -> Result<f64, Error> {
     let mut exchange = Exchange::new(comm, bytes);
-    std::thread::sleep(rest);
+    std::thread::sleep(REST);
     // Brings the ranks together: waking up from a collective takes longer than a message. One round makes neighbours wait for
     // each other, and two their neighbours.
     for _ in 0..GATHERING_ROUNDS.min(comm.size() / 2) {

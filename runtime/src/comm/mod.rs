@@ -36,7 +36,7 @@ pub use agree::{agree, share_outcome};
 pub(crate) use agree::{decode_outcome, encode_outcome};
 pub(crate) use arguments::{CollectiveCall, EnteredCall, enter_call, hash_arguments};
 pub use contract::{Comm, InFlight, MAX_TAG, MessageSpan};
-pub(crate) use exchange::{REST, measure_exchange_s};
+pub(crate) use exchange::measure_exchange_s;
 pub(crate) use launched::launched_place;
 pub(crate) use letter::{Letter, post};
 pub use local::LocalComm;

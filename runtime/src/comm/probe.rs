@@ -79,7 +79,7 @@ struct Sweep {
     bytes: usize,
     /// Messages of each pair in a row.
     tries: usize,
-    /// Rounds that are left out after this many.
+    /// Number of rounds; those after them are left out.
     rounds: usize,
 }
 

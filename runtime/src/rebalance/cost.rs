@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use crate::comm::{CollectiveCall, Comm, REST, measure_exchange_s};
+use crate::comm::{CollectiveCall, Comm, measure_exchange_s};
 use crate::error::Error;
 
 /// Bytes of a message that is timed, unless a single unit has more.
@@ -37,7 +37,7 @@ pub fn measure_move_unit_s(comm: &dyn Comm, unit_bytes: usize) -> Result<f64, Er
     }
     let units = (MESSAGE_BYTES / unit_bytes).max(1);
     let bytes = (units * unit_bytes).min(MOST_BYTES);
-    let exchange_s = measure_exchange_s(comm, bytes, TRIES, REST)?;
+    let exchange_s = measure_exchange_s(comm, bytes, TRIES)?;
     let message_s = exchange_s / MESSAGES as f64 + COPIES * measure_copy_s(bytes);
     comm.largest(message_s * unit_bytes as f64 / bytes as f64)
 }

@@ -1,8 +1,17 @@
 //! Networks of made-up times.
 
-use isochron_support::simulated::SplitMix;
-
 use super::*;
+
+/// Numbers from 0 to 1 that look drawn.
+struct Drawn(u64);
+
+impl Drawn {
+    fn next(&mut self) -> f64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
 
 /// A network between hosts with a rank each, whose messages take a latency and their bytes over a rate.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +36,7 @@ impl MadeUp {
     }
 
     /// Measures for a run of these seconds, and returns the seconds spent.
-    fn measure(&self, probe: &mut NetworkProbe, run_s: f64, random: &mut SplitMix) -> f64 {
+    fn measure(&self, probe: &mut NetworkProbe, run_s: f64, random: &mut Drawn) -> f64 {
         let rounds = list_rank_rounds(&probe.hosts.clone());
         let mut spent_s = 0.0;
         probe
@@ -39,7 +48,7 @@ impl MadeUp {
                     let mut longest_s = 0.0f64;
                     for _ in pairs {
                         let mut one_s = || {
-                            let stands = random.uniform(0.0, 1.0) < self.stalls.0;
+                            let stands = random.next() < self.stalls.0;
                             self.message_s(sweep.bytes) + if stands { self.stalls.1 } else { 0.0 }
                         };
                         let all: Vec<f64> = (0..sweep.tries).map(|_| one_s()).collect();
@@ -69,7 +78,7 @@ fn a_single_rank_has_no_network() {
 
 #[test]
 fn measuring_takes_a_part_of_the_run_and_finds_the_network() {
-    let mut random = SplitMix::new(1);
+    let mut random = Drawn(1);
     for latency_s in [1e-6, 1e-4, 1e-3] {
         for bytes_per_s in [125e3, 1e7, 1.2e8, 1e10] {
             for (run_s, hosts) in [(0.0, 2), (0.0, 4), (10.0, 4), (1000.0, 16)] {
@@ -96,7 +105,7 @@ fn measuring_takes_a_part_of_the_run_and_finds_the_network() {
 
 #[test]
 fn hosts_that_stand_still_at_times_make_no_link_slow() {
-    let mut random = SplitMix::new(2);
+    let mut random = Drawn(2);
     for hosts in [3, 4, 8] {
         let network = MadeUp { hosts, stalls: (0.05, 0.01), ..GIGABIT };
         let found = (0..100).map(|_| {
@@ -115,7 +124,7 @@ fn hosts_that_stand_still_at_times_make_no_link_slow() {
 
 #[test]
 fn a_longer_run_goes_on_where_a_short_one_ended() {
-    let mut random = SplitMix::new(3);
+    let mut random = Drawn(3);
     let slow = MadeUp { latency_s: 1e-3, bytes_per_s: 1e7, ..GIGABIT };
     let mut probe = slow.probe();
     slow.measure(&mut probe, 0.0, &mut random);
@@ -127,7 +136,7 @@ fn a_longer_run_goes_on_where_a_short_one_ended() {
 
 #[test]
 fn times_of_an_earlier_job_are_checked_if_that_is_cheap_and_forgotten_if_they_are_off() {
-    let mut random = SplitMix::new(4);
+    let mut random = Drawn(4);
     let mut first = GIGABIT.probe();
     GIGABIT.measure(&mut first, 0.0, &mut random);
     for (run_s, slower, origin) in [
