@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 
 use super::devices::{HealthDevices, JobDevice};
 use super::heat_map::{HeatRow, format_heat_map};
+use super::history::ChangeDocument;
 use super::sizes::SIZES;
 use crate::documents::FormatVersion;
 use crate::lines::{count, wrap};
@@ -43,6 +44,8 @@ pub struct HealthDocument {
     pub(super) devices: Vec<CheckedDeviceDocument>,
     /// Links between the hosts; `null` for one host, and if the check was cut off before.
     pub(super) links: Option<LinksDocument>,
+    /// Devices and links that have changed since earlier checks of `--history`.
+    pub(super) changes: Vec<ChangeDocument>,
 }
 
 /// A device of the job.
@@ -156,7 +159,19 @@ impl HealthDocument {
             notices,
             devices: documents,
             links,
+            changes: Vec::new(),
         }
+    }
+
+    /// Lists the seconds of an update of each device's largest size, and those of the links' long messages, by name.
+    pub fn list_times(&self) -> (BTreeMap<String, f64>, BTreeMap<String, f64>) {
+        let devices = self.devices.iter().filter_map(|device| {
+            let timed = device.sizes.iter().rev().find_map(|size| Some((size.units, size.t_s?)));
+            let (units, seconds) = timed?;
+            Some((format!("{} {} at {units} units", device.host, device.device), seconds))
+        });
+        let links = self.links.iter().flat_map(LinksDocument::list_long);
+        (devices.collect(), links.collect())
     }
 
     /// The condition of the job.
@@ -190,6 +205,9 @@ impl HealthDocument {
         }
         text += &self.links.as_ref().map_or(String::new(), |links| links.describe(width) + "\n");
         text += &wrap(&self.describe_products(), width);
+        for change in &self.changes {
+            text += &wrap(&format!("changed: {}", change.describe()), width);
+        }
         for notice in &self.notices {
             text += &wrap(&format!("note: {notice}"), width);
         }
@@ -474,6 +492,7 @@ mod tests {
             notices: vec!["a notice".to_owned()],
             devices,
             links: None,
+            changes: Vec::new(),
         };
         let text = document.format(80);
         // 2 × 256 × 10⁶ operations in 0.512 s.

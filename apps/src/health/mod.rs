@@ -3,6 +3,7 @@
 mod devices;
 pub(crate) mod document;
 mod heat_map;
+mod history;
 pub(crate) use heat_map::show_speed;
 mod prometheus;
 mod sizes;
@@ -33,6 +34,7 @@ use crate::terminal_line::TerminalLine;
 use crate::watch::WatchArguments;
 use devices::HealthDevices;
 use document::HealthDocument;
+use history::History;
 
 /// The exit status of a job with a device that failed, and of one that could not be checked.
 pub const FAILED: u8 = 2;
@@ -54,6 +56,10 @@ pub struct HealthArguments {
     #[arg(long, value_name = "USE", default_value_t = StoreMode::ReadWrite)]
     #[arg(value_parser = name_all::<StoreMode>(), hide_possible_values = true)]
     store: StoreMode,
+    /// File of earlier checks, to which this one is added: devices and links that have changed by 1 % against themselves are told with
+    /// the day
+    #[arg(long, value_name = "FILE")]
+    history: Option<PathBuf>,
     /// File for the metrics of the check, as Prometheus's node exporter reads them from its folder of text files (*.prom)
     #[arg(long, value_name = "FILE")]
     prometheus: Option<PathBuf>,
@@ -83,6 +89,8 @@ impl HealthArguments {
 pub fn run(comm: &Arc<dyn Comm>, arguments: &HealthArguments) -> Result<Option<Answer>, Failure> {
     let metrics = create_file(arguments.prometheus.as_deref().filter(|_| comm.rank() == 0));
     let metrics = agree(comm.as_ref(), metrics)?;
+    let history = arguments.history.as_deref().filter(|_| comm.rank() == 0);
+    let mut history = agree(comm.as_ref(), history.map(History::read).transpose())?;
     let session = arguments
         .node
         .set_up_session()
@@ -124,7 +132,10 @@ pub fn run(comm: &Arc<dyn Comm>, arguments: &HealthArguments) -> Result<Option<A
     if is_cut {
         notices.push(devices.describe_cut(arguments.seconds));
     }
-    let document = HealthDocument::new(&devices, found, &failures, &products, links, notices);
+    let mut document = HealthDocument::new(&devices, found, &failures, &products, links, notices);
+    if let Some(history) = &mut history {
+        document.changes = history.add(&document, read_clock_s())?;
+    }
     if let Some(metrics) = metrics {
         metrics.fill(&document.format_metrics(read_clock_s()))?;
     }

@@ -112,6 +112,19 @@ impl LinksDocument {
         }
     }
 
+    /// Lists the seconds of long messages, by their members and bytes.
+    pub fn list_long(&self) -> Vec<(String, f64)> {
+        let [_, bytes] = self.bytes;
+        let mut all = Vec::new();
+        for (from, row) in self.members.iter().zip(&self.long_s) {
+            for (to, time_s) in self.members.iter().zip(row) {
+                let name = format!("{} to {}, {bytes} bytes", from.name, to.name);
+                all.extend(time_s.map(|time_s| (name, time_s)));
+            }
+        }
+        all
+    }
+
     /// Returns `true` if nothing is slow.
     pub fn is_sound(&self) -> bool {
         self.findings.is_empty()

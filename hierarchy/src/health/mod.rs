@@ -17,9 +17,11 @@
 //! | at small sizes only | the start of each update |
 
 mod check;
+mod history;
 mod levels;
 
 pub use check::HealthCheck;
+pub use history::{DatedChange, find_changes};
 
 use serde::{Deserialize, Serialize};
 use strum::Display;

@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 ///
 /// # Example
 /// ```
-/// use isochron_hierarchy::network::{Network, Uplink};
+/// use isochron_hierarchy::network::{MessageCurve, Network, Uplink};
 ///
 /// let flat = Network::flat(1e-4, 1e8);
 /// assert!((flat.level(0).message_s(1e6) - 0.0101).abs() < 1e-12);
 /// // Two groups of two ranks.
 /// let uplink = |first: usize| Uplink { ranks: vec![first, first + 1], bytes_per_s: 2e7 };
-/// let [far, near] = [1e-3, 1e-4].map(|latency_s| flat.level(0).with_latency(latency_s));
+/// let [far, near] = [1e-3, 1e-4].map(|latency_s| MessageCurve::line(latency_s, 1e8));
 /// let grouped = Network::grouped(vec![far, near], vec![uplink(0), uplink(2)]);
 /// assert_eq!([[0, 1], [1, 2]].map(|[a, b]| grouped.level_of(a, b)), [1, 0]);
 /// ```
@@ -107,8 +107,8 @@ impl MessageCurve {
         Self::new([(0.0, latency_s), (FAR_BYTES, latency_s + FAR_BYTES / bytes_per_s)])
     }
 
-    /// Makes a function of the seconds of messages of growing bytes. Messages that took longer than one of more bytes were
-    /// disturbed: they count as that.
+    /// Makes a function of the seconds of messages of growing bytes. A message that took longer than one of more bytes was
+    /// disturbed, and counts as the longer one.
     pub fn new(times: impl IntoIterator<Item = (f64, f64)>) -> Self {
         let points = times.into_iter().map(|(bytes, time_s)| MessagePoint { bytes, time_s });
         let mut points: Vec<MessagePoint> = points.collect();
@@ -118,21 +118,9 @@ impl MessageCurve {
         Self { points }
     }
 
-    /// The corners, by bytes.
-    pub fn points(&self) -> &[MessagePoint] {
-        &self.points
-    }
-
     /// Returns the seconds of a message without content.
     pub fn latency_s(&self) -> f64 {
         self.points.first().map_or(0.0, |first| first.time_s)
-    }
-
-    /// Returns the same function with another latency.
-    #[must_use]
-    pub fn with_latency(&self, latency_s: f64) -> Self {
-        let shift = latency_s - self.latency_s();
-        Self::new(self.points.iter().map(|point| (point.bytes, point.time_s + shift)))
     }
 
     /// Returns the seconds of a message of these bytes.
@@ -185,7 +173,11 @@ impl Network {
     }
 
     /// Makes a network of groups. `levels` has one function more than groups lie within each other.
+    ///
+    /// # Panics
+    /// If there is no level.
     pub fn grouped(levels: Vec<MessageCurve>, mut uplinks: Vec<Uplink>) -> Self {
+        assert!(!levels.is_empty(), "a network without times of messages");
         uplinks.sort_by_key(|uplink| (usize::MAX - uplink.ranks.len(), uplink.ranks.clone()));
         Self { levels, uplinks, adapters: Vec::new() }
     }
@@ -228,7 +220,7 @@ impl Network {
         groups.nth(depth)
     }
 
-    /// Returns the network between some of the ranks, in this order. A group that has no others outside any more is none.
+    /// Returns the network between some of the ranks, in this order. A group of all of them is left out.
     #[must_use]
     pub fn among(&self, ranks: &[usize]) -> Self {
         let uplinks = self.uplinks.iter().map(|uplink| {
@@ -269,9 +261,12 @@ impl Network {
             let bytes_s = (time_s - latency_s).max(adapter_s);
             [latency_s + bytes_s, bytes_s]
         });
-        let of_uplinks = phase.through.iter().zip(&self.uplinks).map(move |(elements, uplink)| {
+        let of_uplinks = phase.through.iter().enumerate().map(move |(place, elements)| {
+            let uplink = &self.uplinks[place];
+            let outer = self.uplinks[..place].iter().filter(|outer| outer.has(uplink.ranks[0]));
             let bytes_s = elements * element_bytes as f64 / uplink.bytes_per_s;
-            let latency_s = if *elements > 0.0 { self.level(0).latency_s() } else { 0.0 };
+            let latency_s =
+                if *elements > 0.0 { self.level(outer.count()).latency_s() } else { 0.0 };
             [latency_s + bytes_s, bytes_s]
         });
         of_ranks.chain(of_uplinks)
@@ -313,7 +308,7 @@ impl Network {
             ));
         }
         if !self.levels.iter().all(MessageCurve::is_sound) {
-            return Some("times of messages that fall with their bytes, or are none".to_owned());
+            return Some("no times of messages, or times that fall with their bytes".to_owned());
         }
         let mut rates = self
             .uplinks

@@ -8,10 +8,11 @@ use super::groups::find_groups;
 use super::table::PairTable;
 use super::{MessageCurve, Network, Uplink};
 
-/// Ratio of the fastest adapter to the slowest from which adapters are told apart, and those of two kinds of pairs: of the slowest of one
-/// to the fastest of the other, and of their medians. Smaller differences
-/// change no plan by much, and busy hosts make them.
+/// Ratio of the fastest adapter to the slowest from which adapters are told apart. Smaller differences change no plan by much, and
+/// busy hosts make them.
 const UNLIKE: f64 = 1.5;
+
+/// Ratios from which two kinds of pairs are told apart: of the fastest slow pair to the slowest fast one, and of their medians.
 const APART: [f64; 2] = [1.2, 1.7];
 
 /// Ratio to the shortest message from which the time of the longest shows the bandwidth.
@@ -60,26 +61,29 @@ impl Survey {
         let all = self.fit(self.between()).or_else(|| near.clone())?;
         let mut table = PairTable::new(count);
         self.between().for_each(|pair| table.set(pair.hosts, Some(pair.last_s())));
-        let paths = find_groups(count, &table, APART);
+        let mut paths = find_groups(count, &table, APART);
+        let depth = paths.iter().map(Vec::len).max().unwrap_or(0);
+        // Groups that are not divided are one within themselves, so that all hosts are as deep.
+        paths.iter_mut().for_each(|path| path.resize(depth, 0));
         let rates: Vec<f64> = (0..count).map(|host| self.find_rate(host)).collect();
         let [least, most] =
             [f64::min, f64::max].map(|choose| rates.iter().copied().reduce(choose).unwrap_or(1.0));
         let are_unlike = most.is_finite() && most > UNLIKE * least;
-        let depth = paths.iter().map(Vec::len).max().unwrap_or(0);
-        let mut levels = match depth {
-            0 if !are_unlike => vec![all.clone()],
-            _ => self.fit_levels(&paths, depth, &all),
-        };
+        let mut levels = self.fit_levels(&paths, depth, &all);
         let mut uplinks = self.find_uplinks(hosts, &paths, &all);
         let has_near = count > 1 && hosts.len() > count;
         for host in (0..count).filter(|_| has_near) {
             let ranks = list_ranks(hosts, |other| other == host);
-            let bytes_per_s = if are_unlike { rates[host] } else { all.bytes_per_s() };
+            let bytes_per_s = if are_unlike { rates[host] } else { levels[depth].bytes_per_s() };
             uplinks.extend((ranks.len() > 1).then_some(Uplink { ranks, bytes_per_s }));
         }
         levels.extend(has_near.then(|| near.unwrap_or(all)));
-        let adapters = hosts.iter().filter(|_| are_unlike).map(|&host| rates[host]);
-        Some(Network::grouped(levels, uplinks).with_adapters(adapters.collect()))
+        // Ranks that share a host share its uplink.
+        let is_alone = |host: usize| hosts.iter().filter(|&&other| other == host).count() == 1;
+        let adapters = hosts.iter().filter(|_| are_unlike);
+        let adapters =
+            adapters.map(|&host| if is_alone(host) { rates[host] } else { f64::MAX }).collect();
+        Some(Network::grouped(levels, uplinks).with_adapters(adapters))
     }
 
     /// Fits the time of messages by the number of groups that two hosts have in common. A level without a pair takes that of all.

@@ -41,15 +41,15 @@ pub fn panel_phase(
         }
         levels
     });
-    let through = network.uplinks().iter().enumerate().map(|(place, uplink)| {
-        let others = list_others(network, place, layout.rects().len());
+    let tree = GroupTree::new(network, layout.rects().len());
+    let through = network.uplinks().iter().enumerate().map(|(group, uplink)| {
         let [mut comes, mut goes] = [0.0; 2];
         for axis in &lines {
             comes += axis.needed_by(&uplink.ranks, |span| {
                 span.1 - span.0 - axis.held_by(&uplink.ranks, span)
             });
+            let others = tree.list_others(group);
             goes += others
-                .iter()
                 .map(|other| axis.needed_by(other, |span| axis.held_by(&uplink.ranks, span)))
                 .sum::<f64>();
         }
@@ -97,18 +97,53 @@ fn list_sets(network: &Network, rank: usize) -> Vec<Vec<usize>> {
     groups.map(|uplink| uplink.ranks.clone()).chain([vec![rank]]).collect()
 }
 
-/// Lists the sets of ranks outside a group, as far out as can be: each gets once what it needs from the group.
-fn list_others(network: &Network, place: usize, ranks: usize) -> Vec<Vec<usize>> {
-    let group = &network.uplinks()[place].ranks;
-    let mut others: Vec<Vec<usize>> = Vec::new();
-    for rank in (0..ranks).filter(|rank| !group.contains(rank)) {
-        if others.iter().any(|other| other.contains(&rank)) {
-            continue;
+/// The groups of a network within each other.
+struct GroupTree {
+    /// For each group the one around it.
+    around: Vec<Option<usize>>,
+    /// The sets of ranks that lie in each group, and at last those in none: smaller groups, and single ranks.
+    sets: Vec<Vec<Vec<usize>>>,
+}
+
+impl GroupTree {
+    fn new(network: &Network, ranks: usize) -> Self {
+        let groups = network.list_groups();
+        // Each group comes before those within it.
+        let mut innermost: Vec<Option<usize>> = vec![None; ranks];
+        let mut sets = vec![Vec::new(); groups.len() + 1];
+        let mut around = Vec::new();
+        for (number, group) in groups.iter().enumerate() {
+            let outer = innermost[group[0]];
+            sets[outer.unwrap_or(groups.len())].push(group.to_vec());
+            around.push(outer);
+            group.iter().for_each(|&rank| innermost[rank] = Some(number));
         }
-        let sets = list_sets(network, rank).into_iter();
-        others.extend(sets.filter(|set| !set.iter().any(|rank| group.contains(rank))).take(1));
+        for (rank, group) in innermost.into_iter().enumerate() {
+            sets[group.unwrap_or(groups.len())].push(vec![rank]);
+        }
+        Self { around, sets }
     }
-    others
+
+    /// Lists the sets of ranks outside a group, as far out as can be: each gets once what it needs from the group.
+    fn list_others(&self, group: usize) -> impl Iterator<Item = &Vec<usize>> {
+        let mut within = Some(group);
+        let outwards = std::iter::from_fn(move || {
+            let inner = within?;
+            within = self.around[inner];
+            Some((inner, within))
+        });
+        outwards.flat_map(|(inner, outer)| {
+            let beside = &self.sets[outer.unwrap_or(self.around.len())];
+            // Sets of one group are disjoint: the one that has its first rank is itself.
+            let own = self.first_rank(inner);
+            beside.iter().filter(move |set| !set.contains(&own))
+        })
+    }
+
+    /// Returns a rank of a group.
+    fn first_rank(&self, group: usize) -> usize {
+        self.sets[group].first().map_or(0, |set| set[0])
+    }
 }
 
 #[derive(Debug, Clone, Copy)]

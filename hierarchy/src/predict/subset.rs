@@ -195,7 +195,7 @@ fn predict_s(
     let terms: Vec<(f64, f64)> = nodes.iter().map(|node| (node.fixed_s, node.speed)).collect();
     let together_s = time_together(blocks, &terms);
     let areas: Vec<f64> = nodes.iter().map(|node| node.blocks_within(together_s)).collect();
-    let layout = lay_out(problem, cluster, network, &areas)?;
+    let (layout, travel_s) = lay_out(problem, cluster, network, &areas)?;
     // All nodes share the arithmetic that one misses while it handles messages.
     let messages = find_messages_s(problem, cluster, &layout, nodes);
     let busy: Vec<(f64, f64)> = (terms.iter().zip(messages))
@@ -207,27 +207,27 @@ fn predict_s(
         .map(|(&(busy_s, _), _)| busy_s)
         .fold(0.0, f64::max);
     let compute_s = time_together(blocks, &busy).max(longest_s);
-    let travel_s = panels_s(problem, cluster, network, &layout);
     Ok(wall_s(compute_s, travel_s, cluster.hidden))
 }
 
-/// Lays these areas out: in columns, or with each group of the network in a rectangle if panels travel in less time.
+/// Lays these areas out in columns, or with each group of the network in a rectangle if panels travel in less time. Returns also
+/// the seconds that they travel.
 fn lay_out(
     problem: &Problem,
     cluster: Cluster,
     network: &Network,
     areas: &[f64],
-) -> Result<Layout, LayoutError> {
+) -> Result<(Layout, f64), LayoutError> {
     let (rows, cols) = problem.c_blocks();
     let layout = br(areas, rows, cols)?;
+    let in_columns_s = panels_s(problem, cluster, network, &layout);
     let groups = network.list_groups();
     if groups.is_empty() {
-        return Ok(layout);
+        return Ok((layout, in_columns_s));
     }
     let grouped = arrange_in_groups(Method::Br, &groups, areas, rows, cols)?;
-    let [in_columns_s, grouped_s] =
-        [&layout, &grouped].map(|layout| panels_s(problem, cluster, network, layout));
-    Ok(if grouped_s < in_columns_s { grouped } else { layout })
+    let grouped_s = panels_s(problem, cluster, network, &grouped);
+    Ok(if grouped_s < in_columns_s { (grouped, grouped_s) } else { (layout, in_columns_s) })
 }
 
 /// Returns the seconds in which the panels of all steps travel while C stays in this layout.

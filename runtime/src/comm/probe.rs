@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use isochron_hierarchy::network::{MessageCurve, Network, Survey, SurveyedPair, list_rounds};
+use isochron_hierarchy::network::{Network, Survey, SurveyedPair, list_rounds};
 
 use super::contract::Comm;
 use super::exchange::{REST, measure_core_s, measure_pair_s};
@@ -29,7 +29,7 @@ const BUDGET_SHARE: f64 = 0.04;
 const CHECK_SHARE: f64 = 1e-3;
 const CHECK_TOLERANCE: f64 = 2.0;
 /// Attempts to check, of which one is enough: disturbances only delay.
-const CHECKS: usize = 3;
+const CHECKS: u32 = 4;
 /// Messages of which the CPU time is measured.
 const CORE_TRIES: usize = 4;
 
@@ -48,8 +48,9 @@ pub struct NetworkProbe {
     hosts: Vec<usize>,
     /// The seconds of messages of [`LENGTHS`], as far as they are known.
     survey: Survey,
-    /// Seconds of the first length and of the last, in all rounds, with one message a pair.
+    /// Seconds of the first length in all rounds, with one message a pair.
     first_s: f64,
+    /// Those of the last length.
     last_s: f64,
     /// Sweeps of the last length.
     repeats: usize,
@@ -79,8 +80,8 @@ struct Sweep {
     bytes: usize,
     /// Messages of each pair in a row.
     tries: usize,
-    /// Number of rounds; those after them are left out.
-    rounds: usize,
+    /// The last round alone, as a check.
+    is_check: bool,
 }
 
 /// The seconds of the pairs of each round, and those of all together.
@@ -176,15 +177,15 @@ impl NetworkProbe {
         }
     }
 
-    /// Plans the check of the times of an earlier job: the last length in the first round. `None` if that is too dear.
+    /// Plans the check of the times of an earlier job: the last length in the last round, which is between hosts if there are several. `None` if that is too dear.
     fn plan_check(&self, run_s: f64) -> Option<Sweep> {
-        let (&bytes, round) = (self.survey.lengths.last()?, self.survey.rounds.first()?);
+        let (&bytes, round) = (self.survey.lengths.last()?, self.survey.rounds.last()?);
         let times_s = round.iter().filter_map(|pair| pair.times_s.last().copied());
         let expected_s = (TRIES + 1) as f64 * times_s.fold(0.0, f64::max);
         (expected_s <= CHECK_SHARE * run_s).then_some(Sweep {
             bytes: bytes as usize,
             tries: TRIES,
-            rounds: 1,
+            is_check: true,
         })
     }
 
@@ -195,10 +196,13 @@ impl NetworkProbe {
             return Ok(true);
         };
         self.origin = NetworkOrigin::Checked;
-        for _ in 0..CHECKS {
+        for check in 0..CHECKS {
+            // What keeps a host busy may be over after a while.
+            std::thread::sleep(REST * (4u32.pow(check) - 1));
             let (times_s, took_s) = make(sweep)?;
             self.spent_s += took_s;
-            let known = self.survey.rounds[0].iter().filter_map(|pair| pair.times_s.last());
+            let round = self.survey.rounds.last().into_iter().flatten();
+            let known = round.filter_map(|pair| pair.times_s.last());
             let mut ratios: Vec<f64> =
                 times_s[0].iter().zip(known).map(|(now_s, known_s)| now_s / known_s).collect();
             ratios.sort_by(f64::total_cmp);
@@ -219,7 +223,7 @@ impl NetworkProbe {
             return None;
         }
         if done == 0 {
-            return Some(Sweep { bytes: LENGTHS[0], tries: TRIES, rounds });
+            return Some(Sweep { bytes: LENGTHS[0], tries: TRIES, is_check: false });
         }
         let left_s = (BUDGET_SHARE * run_s).clamp(LEAST_BUDGET_S, LARGEST_BUDGET_S) - self.spent_s;
         let affordable = |bytes, expected_s: f64| {
@@ -227,14 +231,14 @@ impl NetworkProbe {
             let tries = [TRIES, 1].into_iter();
             let mut tries =
                 tries.filter(|&tries| self.first_s + tries as f64 * expected_s <= left_s);
-            tries.next().map(|tries| Sweep { bytes, tries, rounds })
+            tries.next().map(|tries| Sweep { bytes, tries, is_check: false })
         };
         let is_shown = self.last_s >= MUCH_LONGER * self.first_s;
         if let Some(&bytes) = LENGTHS.get(done).filter(|_| !is_shown) {
             if done == 1 {
                 // One length above the latency has to be tried, on whatever network.
                 let tries = if MANY_TIMES * self.first_s <= left_s { TRIES } else { 1 };
-                return Some(Sweep { bytes, tries, rounds });
+                return Some(Sweep { bytes, tries, is_check: false });
             }
             let growth = bytes as f64 / self.survey.lengths[done - 1];
             let [first_s, last_s] = [0, done - 1].map(|length| self.find_slow_pair(length));
@@ -361,7 +365,7 @@ fn make_sweep(
     std::thread::sleep(REST);
     let start = Instant::now();
     let me = comm.rank();
-    let rounds = &rounds[..sweep.rounds];
+    let rounds = &rounds[if sweep.is_check { rounds.len() - 1 } else { 0 }..];
     let mut mine = Vec::new();
     for pairs in rounds {
         let pair = pairs.iter().find(|pair| pair.0 == me || pair.1 == me);
@@ -376,13 +380,6 @@ fn make_sweep(
         pairs.iter().map(|&(a, b)| all[a].0[round].max(all[b].0[round])).collect()
     });
     Ok((times_s.collect(), all.iter().map(|(_, took_s)| *took_s).fold(0.0, f64::max)))
-}
-
-/// Returns the network in which exchanges with both neighbours took these seconds: for tests.
-pub fn make_up_network(messages: &[(usize, f64)]) -> Option<Network> {
-    let (&(_, first_s), &(bytes, last_s)) = (messages.first()?, messages.last()?);
-    let level = MessageCurve::line(first_s, 2.0 * bytes as f64 / (last_s - first_s));
-    Some(Network::grouped(vec![level], Vec::new()))
 }
 
 #[cfg(test)]

@@ -69,7 +69,7 @@ pub struct LinkIdentity {
     pub kernel: String,
     /// Version of the measurement.
     pub kernel_version: u32,
-    /// The names of the two hosts, or the model of the processor whose CPU time it is.
+    /// The hosts of a pair, or the model of the processor whose CPU time it is.
     pub class: String,
     /// The message-passing library.
     pub mpi: String,
@@ -333,6 +333,7 @@ pub fn make_link_key(mpi: &str, ranks: &[&KeySource], times: LinkTimes<'_>) -> S
         ranks.iter().map(|rank| &rank.conditions.machine).collect();
     let (kernel, class) = match times {
         LinkTimes::CpuOf(class) => ("message-cpu", class.to_owned()),
+        LinkTimes::Pair([one, other]) if one == other => ("pair", one.to_owned()),
         LinkTimes::Pair(hosts) => ("pair", hosts.join(" and ")),
     };
     StoreKey {

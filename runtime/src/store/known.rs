@@ -200,7 +200,7 @@ impl JobStore<KeySource> {
             (lengths == of_pair).then_some(SurveyedPair { hosts, times_s })
         };
         let crowded = (0..names.len()).filter(|&host| {
-            self.list_ranks().filter(|rank| *rank.host == *names[host]).count() > 1
+            self.list_ranks().filter(|rank| *rank.place == *names[host]).count() > 1
         });
         let within: Vec<(usize, usize)> = crowded.map(|host| (host, host)).collect();
         let rounds = [within].into_iter().chain(list_rounds(names.len()));
@@ -210,12 +210,12 @@ impl JobStore<KeySource> {
         rounds.filter(|rounds| !rounds.is_empty()).map(|rounds| Survey { lengths, rounds })
     }
 
-    /// Lists the names of the hosts by their first ranks.
+    /// Lists the hosts by their first ranks.
     fn list_hosts(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for rank in self.list_ranks() {
-            if !names.contains(&&*rank.host) {
-                names.push(&rank.host);
+            if !names.contains(&&*rank.place) {
+                names.push(&rank.place);
             }
         }
         names
@@ -475,7 +475,7 @@ impl KnownTimes {
 /// Stored times of messages.
 #[derive(Serialize, Deserialize)]
 struct KnownNetwork {
-    /// Those between hosts in pairs.
+    /// Messages between hosts in pairs.
     survey: Survey,
     /// The CPU time of a byte by rank; empty if it is not known.
     core_s: Vec<f64>,

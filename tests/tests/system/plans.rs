@@ -234,7 +234,7 @@ fn a_plan_that_is_broken_or_for_other_devices_is_refused() {
             ("/nodes/1/name", json!("fast"), "rank 1 is for node fast, and is no node"),
             ("/nodes/1/devices/0/name", json!("gone"), &names),
             ("/nodes/1/devices/0/blas", json!("B 1"), &blas),
-            ("/schema", json!(1), "it is of version 1, not 3"),
+            ("/schema", json!(1), "it is of version 1, not 4"),
             ("/schema", json!("2"), "no plan: invalid type"),
             ("/problem/block", json!(0), "block = 0"),
             ("/tuning/k_parts", json!(99), "it holds A and B in 99 parts of k, not 1 to 5"),

@@ -43,7 +43,8 @@ impl MadeUp {
             .measure_by(run_s, &mut |sweep| {
                 let mut took_s = 0.0;
                 let mut times_s = Vec::new();
-                for pairs in &rounds[..sweep.rounds] {
+                let first = if sweep.is_check { rounds.len() - 1 } else { 0 };
+                for pairs in &rounds[first..] {
                     let mut of_pairs = Vec::new();
                     let mut longest_s = 0.0f64;
                     for _ in pairs {

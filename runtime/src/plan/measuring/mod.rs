@@ -82,7 +82,8 @@ pub(crate) fn decide<T: Scalar>(
     let mut decided = Decided {
         slices: Vec::new(),
         measured: ranks.measured,
-        network: ranks.find_network(),
+        // Logarithms may differ between hosts in the last bit, and all must route alike.
+        network: comm.share(0, (rank == 0).then(|| ranks.find_network()))?,
         look: None,
         known: known[rank].iter().map(|device| device.from).collect(),
         seen: Vec::new(),

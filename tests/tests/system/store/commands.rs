@@ -56,7 +56,7 @@ fn units_go_to_models_of_devices_at_the_same_work() {
     multiply_by(&mpi, &folder, "--m 64 --n 64 --k 16 --block 8 --panel 8 --type f32 --json");
     let doubles = list_names(&folder, "gemm-update f64");
     let singles = list_names(&folder, "gemm-update f32");
-    let links = list_names(&folder, "exchange");
+    let links = list_names(&folder, "pair");
     assert_eq!([doubles.len(), singles.len()], [3, 3]);
     let told = refuse_division(&folder, [&doubles[0], &singles[0]]);
     check_told(&told, &["unlike work", &doubles[0], &singles[0]], "unlike work");

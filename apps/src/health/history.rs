@@ -1,0 +1,171 @@
+//! Earlier checks, a line each in a file, and what changed since.
+
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+
+use isochron_core::Error;
+use isochron_core::plan::format_utc;
+use isochron_hierarchy::health::{DatedChange, find_changes};
+use isochron_hierarchy::printable::show_name;
+use serde::{Deserialize, Serialize};
+
+use super::document::HealthDocument;
+
+/// Version of a line.
+const SCHEMA: u32 = 1;
+
+/// Characters of the day in a moment.
+const DAY: usize = "1970-01-01".len();
+
+/// Checks for which a change is told.
+const TOLD: usize = 30;
+
+/// The times of a check.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PastCheck {
+    schema: u32,
+    /// Its end, in seconds since 1970.
+    at_s: u64,
+    /// Seconds of an update of the largest size, by host, device and units.
+    devices: BTreeMap<String, f64>,
+    /// Seconds of a long message, by members and bytes.
+    links: BTreeMap<String, f64>,
+}
+
+/// The file of earlier checks.
+pub struct History {
+    path: PathBuf,
+    checks: Vec<PastCheck>,
+    /// Bytes of its whole lines: a check that was stopped while it wrote leaves half a line.
+    whole_bytes: u64,
+}
+
+/// A device or link that has changed.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub struct ChangeDocument {
+    /// Host, device and size, or members and bytes.
+    name: String,
+    /// The day of the first check that shows it (UTC).
+    since: String,
+    /// Number of checks from that one on.
+    checks: usize,
+    /// Its times then over those before.
+    factor: f64,
+}
+
+impl History {
+    /// Reads the checks of a file; none if there is no file yet.
+    ///
+    /// # Errors
+    /// Returns [`Error::File`] if the file cannot be read, or if a whole line of it is no check.
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        let text = match fs::read_to_string(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+            read => read.map_err(|error| Error::file(path, error))?,
+        };
+        let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
+        let mut checks: Vec<PastCheck> = Vec::new();
+        for (index, line) in whole.lines().enumerate() {
+            let fail = |reason: String| Error::file(path, format!("line {}: {reason}", index + 1));
+            let check: PastCheck =
+                serde_json::from_str(line).map_err(|error| fail(error.to_string()))?;
+            if check.schema != SCHEMA {
+                return Err(fail(format!("it is of version {}, not {SCHEMA}", check.schema)));
+            }
+            checks.push(check);
+        }
+        Ok(Self { path: path.to_owned(), checks, whole_bytes: whole.len() as u64 })
+    }
+
+    /// Adds a check that ended at this moment, in seconds since 1970, to the file, and lists what has changed.
+    ///
+    /// # Errors
+    /// Returns [`Error::Output`] if the file cannot be written.
+    pub fn add(
+        &mut self,
+        document: &HealthDocument,
+        at_s: u64,
+    ) -> Result<Vec<ChangeDocument>, Error> {
+        let (devices, links) = document.list_times();
+        let check = PastCheck { schema: SCHEMA, at_s, devices, links };
+        let line =
+            serde_json::to_string(&check).map_err(|error| Error::output(&self.path, error))?;
+        let file = OpenOptions::new().create(true).append(true).open(&self.path);
+        file.and_then(|mut file| {
+            file.set_len(self.whole_bytes)?;
+            file.write_all(format!("{line}\n").as_bytes())
+        })
+        .map_err(|error| Error::output(&self.path, error))?;
+        self.checks.push(check);
+        Ok(self.list_changes())
+    }
+
+    /// Lists the devices and links that have changed in the last checks.
+    fn list_changes(&self) -> Vec<ChangeDocument> {
+        let kinds: [fn(&PastCheck) -> &BTreeMap<String, f64>; 2] =
+            [|check| &check.devices, |check| &check.links];
+        let found = kinds.into_iter().flat_map(|of| {
+            find_changes(&self.checks.iter().map(|check| of(check).clone()).collect::<Vec<_>>())
+        });
+        let told = found.filter(|change| change.check + TOLD >= self.checks.len());
+        told.map(|change| self.describe(change)).collect()
+    }
+
+    fn describe(&self, change: DatedChange) -> ChangeDocument {
+        ChangeDocument {
+            name: change.name,
+            since: format_utc(self.checks[change.check].at_s)[..DAY].to_owned(),
+            checks: self.checks.len() - change.check,
+            factor: change.factor,
+        }
+    }
+}
+
+impl ChangeDocument {
+    /// Returns the change in words.
+    pub fn describe(&self) -> String {
+        let slower = if self.factor > 1.0 { "slower" } else { "faster" };
+        let part = 100.0 * (self.factor - 1.0).abs();
+        let (name, since, checks) = (show_name(&self.name), &self.since, self.checks);
+        format!("{name} is {part:.1} % {slower} than before {since} ({checks} checks)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(number: u64, slow_s: f64) -> PastCheck {
+        let names = ["a", "b", "c"].map(|name| (name.to_owned(), 1.0));
+        let devices = names.into_iter().chain([("d".to_owned(), slow_s)]).collect();
+        PastCheck { schema: SCHEMA, at_s: number * 86_400, devices, links: BTreeMap::new() }
+    }
+
+    #[test]
+    fn a_change_is_dated_and_torn_or_foreign_lines_are_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("checks.jsonl");
+        let mut history = History::read(&path).unwrap();
+        history.checks =
+            (0..15).map(|number| check(number, if number < 12 { 1.0 } else { 1.01 })).collect();
+        let changes = history.list_changes();
+        assert_eq!(changes.len(), 1);
+        assert_eq!(changes[0].describe(), "d is 1.0 % slower than before 1970-01-13 (3 checks)");
+        let line = serde_json::to_string(&history.checks[0]).unwrap();
+        fs::write(&path, format!("{line}\n{line}\n{{\"at")).unwrap();
+        let read = History::read(&path).unwrap();
+        assert_eq!((read.checks.len(), read.whole_bytes), (2, 2 * (line.len() as u64 + 1)));
+        for (text, reason) in [
+            ("{}\n".to_owned(), "line 1: missing field"),
+            (format!("{line}\n{}\n", line.replace(":1,", ":2,")), "line 2: it is of version 2"),
+        ] {
+            fs::write(&path, text).unwrap();
+            let error = History::read(&path).err().expect("refused").to_string();
+            assert!(error.contains(reason), "{error}");
+        }
+    }
+}
