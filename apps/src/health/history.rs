@@ -22,6 +22,9 @@ const DAY: usize = "1970-01-01".len();
 /// Checks for which a change is told.
 const TOLD: usize = 30;
 
+/// Seconds by name.
+type NamedTimes = BTreeMap<String, f64>;
+
 /// The times of a check.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -30,9 +33,9 @@ struct PastCheck {
     /// Its end, in seconds since 1970.
     at_s: u64,
     /// Seconds of an update of the largest size, by host, device and units.
-    devices: BTreeMap<String, f64>,
+    devices: NamedTimes,
     /// Seconds of a long message, by members and bytes.
-    links: BTreeMap<String, f64>,
+    links: NamedTimes,
 }
 
 /// The file of earlier checks.
@@ -106,11 +109,11 @@ impl History {
 
     /// Lists the devices and links that have changed in the last checks.
     fn list_changes(&self) -> Vec<ChangeDocument> {
-        let kinds: [fn(&PastCheck) -> &BTreeMap<String, f64>; 2] =
-            [|check| &check.devices, |check| &check.links];
-        let found = kinds.into_iter().flat_map(|of| {
-            find_changes(&self.checks.iter().map(|check| of(check).clone()).collect::<Vec<_>>())
-        });
+        let of_devices: Vec<NamedTimes> =
+            self.checks.iter().map(|check| check.devices.clone()).collect();
+        let of_links: Vec<NamedTimes> =
+            self.checks.iter().map(|check| check.links.clone()).collect();
+        let found = [of_devices, of_links].into_iter().flat_map(|checks| find_changes(&checks));
         let told = found.filter(|change| change.check + TOLD >= self.checks.len());
         told.map(|change| self.describe(change)).collect()
     }
