@@ -25,8 +25,10 @@ const MUCH_LONGER: f64 = 64.0;
 const LEAST_BUDGET_S: f64 = 0.030;
 const LARGEST_BUDGET_S: f64 = 1.0;
 const BUDGET_SHARE: f64 = 0.04;
-/// Part of a run that checking the times of an earlier job may take, and the factor by which its times may differ.
+/// Part of a run that checking the times of an earlier job may take, the seconds of a check beside its messages, and the factor by
+/// which the times may differ.
 const CHECK_SHARE: f64 = 1e-3;
+const CHECK_S: f64 = 2e-3;
 const CHECK_TOLERANCE: f64 = 2.0;
 /// Attempts to check, of which one is enough: disturbances only delay.
 const CHECKS: u32 = 4;
@@ -181,7 +183,7 @@ impl NetworkProbe {
     fn plan_check(&self, run_s: f64) -> Option<Sweep> {
         let (&bytes, round) = (self.survey.lengths.last()?, self.survey.rounds.last()?);
         let times_s = round.iter().filter_map(|pair| pair.times_s.last().copied());
-        let expected_s = (TRIES + 1) as f64 * times_s.fold(0.0, f64::max);
+        let expected_s = CHECK_S + (TRIES + 1) as f64 * times_s.fold(0.0, f64::max);
         (expected_s <= CHECK_SHARE * run_s).then_some(Sweep {
             bytes: bytes as usize,
             tries: TRIES,
