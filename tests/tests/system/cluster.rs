@@ -60,9 +60,14 @@ fn a_slow_link_is_named_with_its_cause() {
         let line = format!("links --json --svg {map}");
         let outcome = run(line_command(&cluster, &[1, 1, 1, 1, 1], &line), HANGS);
         let found: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
-        let findings = list(&found["findings"], "cause");
-        assert_eq!(findings, [cause], "{flaw} {found}");
-        assert_eq!(list(&found["findings"], "members"), [&Value::from(named.to_vec())]);
+        // Other tests load the cores that all hosts share, which looks like contention of a pair.
+        let findings = found["findings"].as_array().expect("a list").iter();
+        let findings: Vec<[&Value; 2]> = findings
+            .filter(|finding| finding["cause"] != "contention")
+            .map(|finding| [&finding["cause"], &finding["members"]])
+            .collect();
+        let expected = [Value::from(cause), Value::from(named.to_vec())];
+        assert_eq!(findings, [expected.each_ref()], "{flaw} {found}");
         assert_eq!(outcome.status, Some(1));
         let depth = found["members"][0]["groups"].as_array().map(Vec::len);
         assert_eq!(depth, Some(usize::from(!groups.is_empty())), "{found}");
