@@ -152,7 +152,7 @@ enum Axis {
     Cols,
 }
 
-/// The lines of C along an axis: rows, of which A is needed, or columns, of which B is.
+/// The lines of C along an axis. A rank with a part of C needs the rows of A, or the columns of B, on its lines.
 struct Lines<'l> {
     layout: &'l Layout,
     axis: Axis,
@@ -176,7 +176,7 @@ impl Lines<'_> {
         end - start
     }
 
-    /// Returns the lines in a span of which a set of ranks holds the factor; a part of a line counts as that part.
+    /// Returns how many lines of the factor a set of ranks holds in a span; half a line counts as a half.
     fn held_by(&self, ranks: &[usize], span: (f64, f64)) -> f64 {
         let across = |rect: &Rect| match self.axis {
             Axis::Rows => rect.cols as f64 / self.layout.cols() as f64,

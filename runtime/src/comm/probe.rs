@@ -10,7 +10,7 @@ use crate::error::Error;
 
 /// Bytes of the messages that are timed. The shortest shows the latency.
 const LENGTHS: [usize; 4] = [1, 4 << 10, 64 << 10, 256 << 10];
-/// The shortest length of which the bytes take much more CPU time than the message.
+/// The least bytes whose copies take much more CPU time than the rest of a message.
 const MANY_BYTES: usize = 64 << 10;
 /// Messages of a pair in a row, if there is time for more than one.
 const TRIES: usize = 3;
@@ -30,9 +30,9 @@ const BUDGET_SHARE: f64 = 0.04;
 const CHECK_SHARE: f64 = 1e-3;
 const CHECK_S: f64 = 2e-3;
 const CHECK_TOLERANCE: f64 = 2.0;
-/// Attempts to check, of which one is enough: disturbances only delay.
+/// Most attempts to check. A single one within the tolerance is enough, since disturbances only delay.
 const CHECKS: u32 = 4;
-/// Messages of which the CPU time is measured.
+/// Messages whose CPU time is measured.
 const CORE_TRIES: usize = 4;
 
 /// Times of messages of growing length between ranks in pairs, as far as they are worth their time.
@@ -52,7 +52,7 @@ pub struct NetworkProbe {
     survey: Survey,
     /// Seconds of the first length in all rounds, with one message a pair.
     first_s: f64,
-    /// Those of the last length.
+    /// Seconds of the last length in all rounds, with one message a pair.
     last_s: f64,
     /// Sweeps of the last length.
     repeats: usize,
