@@ -412,7 +412,12 @@ mod tests {
         let start = |mark: &str, group: i32| {
             let mut command = Command::new("sleep");
             let command = command.arg("1234").env(FOLDER_VARIABLE, mark);
-            command.process_group(group).spawn().unwrap()
+            let process = command.process_group(group).spawn().unwrap();
+            // The environment of a process can be read a moment after it has begun.
+            while !has_mark(process.id() as i32, |_| true) {
+                thread::sleep(Duration::from_millis(1));
+            }
+            process
         };
         let group = rustix::process::getpgrp().as_raw_nonzero().get();
         let suffixes = ["", "/", ":", ":x", "/b:12-ab", ":12-ab/c", ":12-ab"];

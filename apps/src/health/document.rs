@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use isochron_devices::measure::ProductCount;
-use isochron_hierarchy::health::{ComparedWith, DeviceHealth, DeviceRound, Health, SlowCause};
+use isochron_hierarchy::health::{
+    ComparedWith, DeviceHealth, DeviceRound, Health, SlowCause, find_apart,
+};
 use isochron_hierarchy::printable::{escape, show_name};
 use isochron_hierarchy::times::find_median;
 use serde::Serialize;
@@ -42,10 +44,22 @@ pub struct HealthDocument {
     notices: Vec<String>,
     /// Devices of the job.
     pub(super) devices: Vec<CheckedDeviceDocument>,
+    /// Hosts that are slower than those like them, several together, by the means of their devices' speeds.
+    slow_hosts: Vec<SlowHostDocument>,
     /// Links between the hosts; `null` for one host, and if the check was cut off before.
     pub(super) links: Option<LinksDocument>,
     /// Devices and links that have changed since earlier checks of `--history`.
     pub(super) changes: Vec<ChangeDocument>,
+}
+
+/// A host that is slower than those like it.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub struct SlowHostDocument {
+    /// The host.
+    host: String,
+    /// Its speed over the median of all hosts with devices of this model.
+    speed: f64,
 }
 
 /// A device of the job.
@@ -158,17 +172,59 @@ impl HealthDocument {
             rounds: devices.rounds.len(),
             notices,
             devices: documents,
+            slow_hosts: Vec::new(),
             links,
             changes: Vec::new(),
         }
     }
 
+    /// Finds hosts that are slower than those like them, several together. `usual_s` may tell a device's usual seconds in earlier checks by
+    /// its [name](Self::list_times).
+    pub fn find_slow_hosts(&mut self, usual_s: impl Fn(&str) -> Option<f64>) {
+        let mut classes: BTreeMap<[&str; 2], BTreeMap<&str, Vec<f64>>> = BTreeMap::new();
+        for device in &self.devices {
+            let Some((units, t_s)) = device.find_largest() else { continue };
+            let rate = units as f64 / usual_s(&device.name_at(units)).unwrap_or(t_s);
+            let class = classes.entry([&device.model, &device.limits]).or_default();
+            class.entry(&device.host).or_default().push(rate);
+        }
+        let mut slow = Vec::new();
+        for hosts in classes.values() {
+            let means = hosts.values().map(|rates| rates.iter().sum::<f64>() / rates.len() as f64);
+            let speeds: Vec<f64> = means.collect();
+            let usual = find_median(&speeds);
+            slow.extend(find_apart(&speeds).into_iter().filter_map(|host| {
+                let name = hosts.keys().nth(host)?;
+                Some(SlowHostDocument { host: (*name).to_owned(), speed: speeds[host] / usual })
+            }));
+        }
+        self.slow_hosts = slow;
+        if self.slow_hosts.is_empty() {
+            return;
+        }
+        let together = self.describe_slow_hosts();
+        self.line = match self.health {
+            Health::Slow | Health::Wrong | Health::Failed => format!("{}; {together}", self.line),
+            _ => format!("{}: {together}", Health::Slow),
+        };
+        self.health = self.health.max(Health::Slow);
+    }
+
+    /// Describes the hosts that are slow together, the slowest first.
+    fn describe_slow_hosts(&self) -> String {
+        let parts = self.slow_hosts.iter().map(|slow| slow.speed);
+        let [least, most] =
+            [f64::min, f64::max].map(|choose| 100.0 * parts.clone().reduce(choose).unwrap_or(1.0));
+        let names: Vec<_> = self.slow_hosts.iter().map(|slow| show_name(&slow.host)).collect();
+        let hosts = count(names.len() as u64, "host");
+        format!("{hosts} at {least:.0} to {most:.0} % of the others, {}", names.join(", "))
+    }
+
     /// Lists the seconds of an update of each device's largest size, and those of the links' long messages, by name.
     pub fn list_times(&self) -> (BTreeMap<String, f64>, BTreeMap<String, f64>) {
         let devices = self.devices.iter().filter_map(|device| {
-            let timed = device.sizes.iter().rev().find_map(|size| Some((size.units, size.t_s?)));
-            let (units, seconds) = timed?;
-            Some((format!("{} {} at {units} units", device.host, device.device), seconds))
+            let (units, seconds) = device.find_largest()?;
+            Some((device.name_at(units), seconds))
         });
         let links = self.links.iter().flat_map(LinksDocument::list_long);
         (devices.collect(), links.collect())
@@ -270,6 +326,16 @@ impl HealthDocument {
 }
 
 impl CheckedDeviceDocument {
+    /// Returns the elements of C and the seconds of its largest size that was timed.
+    fn find_largest(&self) -> Option<(u64, f64)> {
+        self.sizes.iter().rev().find_map(|size| Some((size.units, size.t_s?)))
+    }
+
+    /// Names the device at these elements of C, as checks are kept.
+    fn name_at(&self, units: u64) -> String {
+        format!("{} {} at {units} units", self.host, self.device)
+    }
+
     /// Describes a device that is not healthy.
     fn describe(&self) -> String {
         let name = format!(
@@ -491,6 +557,7 @@ mod tests {
             rounds: 10,
             notices: vec!["a notice".to_owned()],
             devices,
+            slow_hosts: Vec::new(),
             links: None,
             changes: Vec::new(),
         };
@@ -500,6 +567,36 @@ mod tests {
             assert!(text.contains(part), "{part} in {text}");
         }
         assert_eq!(text.lines().last(), Some(&*document.line));
+    }
+
+    #[test]
+    fn hosts_that_are_slow_together_are_named_by_the_means_of_their_devices() {
+        let hosts = (0..20).flat_map(|host| {
+            let t_s = if host < 3 { 0.55 } else { 0.5 } + 0.0005 * f64::from(host);
+            [0.99, 1.01].map(|part| {
+                let mut device = device(&format!("node-{host}"), Health::Healthy, None);
+                device.sizes[0].t_s = Some(part * t_s);
+                device
+            })
+        });
+        let devices: Vec<CheckedDeviceDocument> = hosts.collect();
+        let mut document = HealthDocument {
+            schema: FormatVersion,
+            health: Health::Healthy,
+            line: describe_job(Health::Healthy, &devices),
+            measured_with: String::new(),
+            rounds: 5,
+            notices: Vec::new(),
+            devices,
+            slow_hosts: Vec::new(),
+            links: None,
+            changes: Vec::new(),
+        };
+        document.find_slow_hosts(|_| Some(0.5));
+        assert_eq!(document.health(), Health::Healthy);
+        document.find_slow_hosts(|_| None);
+        let line = "slow: 3 hosts at 91 to 92 % of the others, node-2, node-1, node-0";
+        assert_eq!((document.health(), &*document.line), (Health::Slow, line));
     }
 
     #[test]

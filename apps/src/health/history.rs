@@ -9,6 +9,7 @@ use isochron_core::Error;
 use isochron_core::plan::format_utc;
 use isochron_hierarchy::health::{DatedChange, find_changes};
 use isochron_hierarchy::printable::show_name;
+use isochron_hierarchy::times::find_median;
 use serde::{Deserialize, Serialize};
 
 use super::document::HealthDocument;
@@ -21,6 +22,9 @@ const DAY: usize = "1970-01-01".len();
 
 /// Checks for which a change is told.
 const TOLD: usize = 30;
+
+/// Last checks whose median is the usual time of a name.
+const RECENT: usize = 5;
 
 /// Seconds by name.
 type NamedTimes = BTreeMap<String, f64>;
@@ -107,6 +111,13 @@ impl History {
         Ok(self.list_changes())
     }
 
+    /// Returns the median seconds of a device in the last checks that have it.
+    pub fn find_recent(&self, device: &str) -> Option<f64> {
+        let times_s = self.checks.iter().rev().filter_map(|check| check.devices.get(device));
+        let recent: Vec<f64> = times_s.take(RECENT).copied().collect();
+        (!recent.is_empty()).then(|| find_median(&recent))
+    }
+
     /// Lists the devices and links that have changed in the last checks.
     fn list_changes(&self) -> Vec<ChangeDocument> {
         let of_devices: Vec<NamedTimes> =
@@ -158,6 +169,7 @@ mod tests {
         let changes = history.list_changes();
         assert_eq!(changes.len(), 1);
         assert_eq!(changes[0].describe(), "d is 1.0 % slower than before 1970-01-13 (3 checks)");
+        assert_eq!([history.find_recent("d"), history.find_recent("e")], [Some(1.01), None]);
         let line = serde_json::to_string(&history.checks[0]).unwrap();
         fs::write(&path, format!("{line}\n{line}\n{{\"at")).unwrap();
         let read = History::read(&path).unwrap();

@@ -136,6 +136,8 @@ pub fn run(comm: &Arc<dyn Comm>, arguments: &HealthArguments) -> Result<Option<A
     if let Some(history) = &mut history {
         document.changes = history.add(&document, read_clock_s())?;
     }
+    let recent = |device: &str| history.as_ref().and_then(|history| history.find_recent(device));
+    document.find_slow_hosts(recent);
     if let Some(metrics) = metrics {
         metrics.fill(&document.format_metrics(read_clock_s()))?;
     }

@@ -75,7 +75,10 @@ pub fn make_parts(parts: usize, devices: usize) -> Vec<AdaptivePart> {
 /// # Errors
 /// Returns the errors of the learner.
 pub fn learn_in_run(run: &mut SimulatedRun<'_>, tuning: Tuning) -> anyhow::Result<()> {
-    let (side, parts) = (run.side(), make_parts(run.n_nodes(), 1));
+    let (side, mut parts) = (run.side(), make_parts(run.n_nodes(), 1));
+    for part in parts.iter_mut().filter(|_| run.is_one_kind()) {
+        (part.safe, part.likely_speed) = (side * side, Some(1.0));
+    }
     let mut learner = Adaptive::new(tuning, side * side, run.steps_left(), parts)?;
     let mut placer = Placer { side, devices: 1, held: None };
     let (mut burst, mut in_burst) = (0, 0);

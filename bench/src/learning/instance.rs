@@ -1,6 +1,12 @@
 //! Made-up clusters: nodes with known times, and the best that any division can do with them.
 
+use std::collections::BTreeMap;
+
+use isochron_hierarchy::times::find_median;
 use isochron_support::simulated::SplitMix;
+
+/// Speeds of two processors on each of 32 nominally alike nodes, by day, of which four nodes had a fault of their cooling.
+const NOMINAL: &str = include_str!("../../../cluster-configs/data/dahu-dgemm.csv");
 
 /// Rows and columns of a block of C, in elements.
 pub const BLOCK: f64 = 128.0;
@@ -46,6 +52,8 @@ pub enum Setting {
     Cliff,
     /// Unlike nodes; another program has the cores of a node in each tenth step, and its clock says so.
     Disturbed,
+    /// Nominally alike nodes of one site: an instance is a day of its published speeds.
+    Nominal,
     /// Unlike nodes whose first step with a division takes up to 1.25 times as long as later ones.
     Cold,
 }
@@ -71,7 +79,7 @@ pub struct KnownNode {
 impl KnownNode {
     fn draw(setting: Setting, share: f64, random: &mut SplitMix) -> Self {
         let flops = match setting {
-            Setting::Alike => ALIKE_FLOPS,
+            Setting::Alike | Setting::Nominal => ALIKE_FLOPS,
             _ => random.log_uniform(SLOWEST_FLOPS, FASTEST_FLOPS),
         };
         let straight = Self {
@@ -142,6 +150,8 @@ pub struct KnownCluster {
     pub disturbed: f64,
     /// Largest factor of the first step with a division.
     pub cold: f64,
+    /// `true` if a contender knows that the nodes are of one kind, and that all of C fits the memory of each.
+    pub is_one_kind: bool,
 }
 
 impl KnownCluster {
@@ -150,10 +160,22 @@ impl KnownCluster {
         let side = (SIDE_EACH * (n_nodes as f64).sqrt()).round();
         let share = side * side / n_nodes as f64;
         let mut random = SplitMix::new((n_nodes as u64) << 32 | number);
+        let mut nodes: Vec<KnownNode> =
+            (0..n_nodes).map(|_| KnownNode::draw(setting, share, &mut random)).collect();
+        if setting == Setting::Nominal {
+            let speeds = read_nominal(number as usize);
+            for (index, node) in nodes.iter_mut().enumerate() {
+                let drawn = random.uniform(0.0, speeds.len() as f64) as usize;
+                // All nodes of the site, or some of them.
+                let is_own = index < speeds.len() && speeds.len() <= n_nodes;
+                node.speed *= speeds[if is_own { index } else { drawn }];
+            }
+        }
         Self {
-            nodes: (0..n_nodes).map(|_| KnownNode::draw(setting, share, &mut random)).collect(),
+            nodes,
             side: side as u64,
             cold: if setting == Setting::Cold { COLD } else { 1.0 },
+            is_one_kind: setting == Setting::Nominal,
             disturbed: if setting == Setting::Disturbed { DISTURBED } else { 0.0 },
         }
     }
@@ -161,6 +183,12 @@ impl KnownCluster {
     /// Returns the blocks of an even share.
     pub fn even_share(&self) -> f64 {
         (self.side * self.side) as f64 / self.nodes.len() as f64
+    }
+
+    /// Returns the seconds of a step with even shares.
+    pub fn even_s(&self) -> f64 {
+        let share = self.even_share();
+        self.nodes.iter().map(|node| node.time_s(share)).fold(0.0, f64::max)
     }
 
     /// Returns the true seconds of a step of each node.
@@ -177,6 +205,31 @@ impl KnownCluster {
             self.nodes.iter().map(|node| node.blocks_within(t_s)).sum::<f64>() < all
         })
     }
+}
+
+/// Reads the relative speed of each node on a day: the mean of its processors. A node that was not measured then has its speed of the last
+/// day before, or of the first.
+fn read_nominal(day: usize) -> Vec<f64> {
+    let mut days: Vec<&str> = Vec::new();
+    let mut nodes: BTreeMap<&str, (usize, Vec<f64>)> = BTreeMap::new();
+    for row in NOMINAL.lines().filter(|line| !line.starts_with('#')).skip(1) {
+        let [date, node, _, rate, ..] = row.split(',').collect::<Vec<_>>()[..] else { continue };
+        if days.last() != Some(&date) {
+            days.push(date);
+        }
+        let today = days.len() - 1;
+        let (of_day, rates) = nodes.entry(node).or_insert((today, Vec::new()));
+        if *of_day < today && today <= day {
+            (*of_day, *rates) = (today, Vec::new());
+        }
+        if *of_day == today {
+            rates.extend(rate.parse::<f64>());
+        }
+    }
+    let means = nodes.values().map(|(_, rates)| rates.iter().sum::<f64>() / rates.len() as f64);
+    let means: Vec<f64> = means.collect();
+    let usual = find_median(&means);
+    means.iter().map(|mean| mean / usual).collect()
 }
 
 #[cfg(test)]
@@ -221,7 +274,9 @@ mod tests {
             memory: f64::INFINITY,
             steeper: 0.0,
         });
-        let cluster = KnownCluster { nodes: vec![fast, slow], side: 10, disturbed: 0.0, cold: 1.0 };
+        let nodes = vec![fast, slow];
+        let cluster =
+            KnownCluster { nodes, side: 10, disturbed: 0.0, cold: 1.0, is_one_kind: false };
         assert!((cluster.ideal_s() - 1.0).abs() < 1e-12);
     }
 

@@ -51,6 +51,8 @@ struct LearningCosts {
     worst_over_ideal: f64,
     /// Number of the instance with the largest ratio.
     worst_instance: u64,
+    /// The largest ratio to the seconds of the even division.
+    worst_over_even: f64,
     /// Mean part of the ideal time that measuring before the run took.
     measuring: f64,
     /// Mean part of the ideal time that moving C took.
@@ -75,7 +77,7 @@ impl LearningArguments {
             None => Tuning::default(),
         };
         let mut ratios = Vec::new();
-        let (mut measuring, mut moving, mut moves) = (0.0, 0.0, 0.0);
+        let (mut measuring, mut moving, mut moves, mut worst_over_even) = (0.0, 0.0, 0.0, 0.0_f64);
         for number in self.first..self.first + self.instances {
             let cluster = KnownCluster::draw(self.setting, self.nodes, number);
             let mut run = SimulatedRun::new(&cluster, self.steps, number ^ self.steps << 32);
@@ -83,6 +85,8 @@ impl LearningArguments {
             ensure!(run.steps_left() == 0, "the contender ends before the run");
             let (cost, ideal_s) = (run.cost(), cluster.ideal_s() * self.steps as f64);
             ratios.push((cost.total_s() / ideal_s, number));
+            let even_s = cluster.even_s() * self.steps as f64;
+            worst_over_even = worst_over_even.max(cost.total_s() / even_s);
             measuring += cost.measuring_s / ideal_s;
             moving += cost.moving_s / ideal_s;
             moves += f64::from(cost.moves);
@@ -97,6 +101,7 @@ impl LearningArguments {
             decile_over_ideal: ratios[(0.9 * n).ceil() as usize - 1].0,
             worst_over_ideal,
             worst_instance,
+            worst_over_even,
             measuring: measuring / n,
             moving: moving / n,
             moves: moves / n,

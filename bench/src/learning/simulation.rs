@@ -75,6 +75,11 @@ impl<'a> SimulatedRun<'a> {
         }
     }
 
+    /// Returns `true` if the nodes are of one kind, and have memory for all of C.
+    pub fn is_one_kind(&self) -> bool {
+        self.cluster.is_one_kind
+    }
+
     /// Returns the number of nodes.
     pub fn n_nodes(&self) -> usize {
         self.cluster.nodes.len()

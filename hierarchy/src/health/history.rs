@@ -12,10 +12,10 @@ const IN_A_ROW: usize = 3;
 
 /// Least change, as a logarithm, and in deviations of the earlier checks.
 const LEAST: f64 = 0.0065;
-const DEVIATIONS: f64 = 2.0;
+const DEVIATIONS: f64 = 1.8;
 
 /// Part of the mean change that each check in a row shows at least.
-const EACH: f64 = 0.6;
+const EACH: f64 = 0.55;
 
 /// Names whose common movement is taken out.
 const COMMON: usize = 3;
@@ -34,8 +34,8 @@ pub struct DatedChange {
 /// Finds the last change of each name in the seconds of checks, the oldest first.
 ///
 /// The movement that is common to all names in a check is taken out: other weather, another library. Three checks in a row show a
-/// change if their mean deviates from the median of all checks before by more than 0.65 % and two deviations, and each of them by six
-/// tenths of that. After a change the next needs ten checks again.
+/// change if their mean deviates from the median of all checks before by more than 0.65 % and 1.8 deviations, and each of them by 0.55 of
+/// that. After a change the next needs ten checks again.
 ///
 /// # References
 /// Cornebize, "High performance computing: towards better performance predictions and experiments", 2021, chapter 6: nodes that repeat their

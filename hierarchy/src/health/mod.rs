@@ -16,10 +16,12 @@
 //! | at large sizes only | its memory |
 //! | at small sizes only | the start of each update |
 
+mod apart;
 mod check;
 mod history;
 mod levels;
 
+pub use apart::find_apart;
 pub use check::HealthCheck;
 pub use history::{DatedChange, find_changes};
 

@@ -17,6 +17,7 @@
 //! | only while devices compute | progress |
 
 mod check;
+mod fit;
 mod groups;
 mod model;
 mod rounds;

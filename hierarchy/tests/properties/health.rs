@@ -3,7 +3,7 @@
 use isochron_hierarchy::balance::BalanceStep;
 use isochron_hierarchy::health::{
     CheckedDevice, ComparedWith, DeviceHealth, DeviceRound, Health, HealthCheck, HealthRule,
-    RoundRequest, SlowCause, find_changes,
+    RoundRequest, SlowCause,
 };
 use isochron_hierarchy::times::Sample;
 use isochron_support::simulated::SplitMix;
@@ -438,48 +438,4 @@ fn thousands_of_devices_are_judged_at_once() {
     let health = machine.list_health();
     let slow = health.iter().filter(|&&health| health == Health::Slow);
     assert_eq!((slow.count(), health[2999]), (1, Health::Slow));
-}
-
-/// Makes daily checks of devices whose seconds vary by 0.22 % each, and by 1.5 % all together; in one of ten by three times as much.
-fn draw_history(devices: usize, checks: usize, random: &mut SplitMix) -> Vec<Vec<f64>> {
-    let mut normal = || (0..12).map(|_| random.uniform(0.0, 1.0)).sum::<f64>() - 6.0;
-    (0..checks)
-        .map(|_| {
-            let common = 0.015 * normal();
-            let mut one = || 0.0022 * normal() * if normal().abs() > 1.645 { 3.0 } else { 1.0 };
-            (0..devices).map(|_| (common + one()).exp()).collect()
-        })
-        .collect()
-}
-
-fn to_checks(times_s: &[Vec<f64>]) -> Vec<std::collections::BTreeMap<String, f64>> {
-    let name = |times_s: &Vec<f64>| {
-        let named = times_s.iter().enumerate();
-        named.map(|(device, seconds)| (device.to_string(), *seconds)).collect()
-    };
-    times_s.iter().map(name).collect()
-}
-
-#[test]
-fn a_change_of_one_percent_is_dated_and_noise_is_none() {
-    let mut random = SplitMix::new(7);
-    let (mut dated, mut false_names, placements) = ([0; 2], 0, 200);
-    for _ in 0..placements {
-        let history = draw_history(20, 24, &mut random);
-        false_names += find_changes(&to_checks(&history)).len();
-        let device = random.uniform(0.0, 20.0) as usize;
-        let at = random.uniform(10.0, 22.0) as usize;
-        for (step, dated) in [1.01, 1.02].into_iter().zip(&mut dated) {
-            let mut changed = history.clone();
-            changed[at..].iter_mut().for_each(|times_s| times_s[device] *= step);
-            let found = find_changes(&to_checks(&changed));
-            *dated += usize::from(
-                found
-                    .iter()
-                    .any(|one| one.name == device.to_string() && one.check.abs_diff(at) <= 2),
-            );
-        }
-    }
-    assert!(false_names <= placements * 20 / 100, "{false_names} false names");
-    assert!(dated[0] >= placements * 9 / 10 && dated[1] >= placements * 97 / 100, "{dated:?}");
 }

@@ -6,6 +6,7 @@
 
 mod balance;
 mod claims;
+mod dahu;
 mod endings;
 mod fits;
 mod golden;
