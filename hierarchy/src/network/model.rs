@@ -86,6 +86,36 @@ impl PhaseTraffic {
         let received = received.into_iter().map(|traffic| vec![traffic]).collect();
         Self { received, through: Vec::new() }
     }
+
+    /// Makes what pieces bring that move from one rank to another, given by sender, receiver and elements. Links carry both ways at once:
+    /// for each rank and uplink the busier way counts, for a rank with a message of each level.
+    pub fn of_moves(
+        network: &Network,
+        ranks: usize,
+        pieces: impl IntoIterator<Item = (usize, usize, f64)>,
+    ) -> Self {
+        let levels = network.count_levels();
+        let mut of_ranks = vec![vec![[0.0; 2]; levels]; ranks];
+        let mut of_uplinks = vec![[0.0; 2]; network.uplinks().len()];
+        for (from, to, elements) in pieces {
+            let level = network.level_of(from, to).min(levels - 1);
+            for (way, rank) in [from, to].into_iter().enumerate() {
+                of_ranks[rank][level][way] += elements;
+                let other = from + to - rank;
+                let crossed = network.uplinks().iter().zip(&mut of_uplinks);
+                crossed
+                    .filter(|(uplink, _)| uplink.has(rank) && !uplink.has(other))
+                    .for_each(|(_, ways)| ways[way] += elements);
+            }
+        }
+        let busier = |[goes, comes]: [f64; 2]| goes.max(comes);
+        let receive = |elements| Traffic { elements, messages: f64::from(elements > 0.0) };
+        let received = of_ranks
+            .into_iter()
+            .map(|levels| levels.into_iter().map(|ways| receive(busier(ways))).collect());
+        let received = received.collect();
+        Self { received, through: of_uplinks.into_iter().map(busier).collect() }
+    }
 }
 
 impl Traffic {
@@ -240,7 +270,16 @@ impl Network {
     /// Returns the seconds until all have received what travels in a phase: those of the busiest adapter or uplink, or 0 without
     /// ranks.
     pub fn phase_s(&self, phase: &PhaseTraffic, element_bytes: usize) -> f64 {
-        self.list_times(phase, element_bytes).map(|[time_s, _]| time_s).fold(0.0, f64::max)
+        self.list_phase_s(phase, element_bytes).fold(0.0, f64::max)
+    }
+
+    /// Lists the seconds in which each rank receives what a phase brings it, and after them those in which each uplink carries its part.
+    pub fn list_phase_s<'n>(
+        &'n self,
+        phase: &'n PhaseTraffic,
+        element_bytes: usize,
+    ) -> impl Iterator<Item = f64> + 'n {
+        self.list_times(phase, element_bytes).map(|[time_s, _]| time_s)
     }
 
     /// Lists the seconds of each resource in a phase, and those of its bytes alone.
@@ -395,6 +434,22 @@ mod tests {
         assert_eq!(far.lookahead(&step, 8, 5e-3), 1 + 5);
         assert_eq!(far.lookahead(&step, 8, 50e-3), 1 + 2);
         assert_eq!(far.lookahead(&step, 8, 1.0), 2);
+    }
+
+    #[test]
+    fn what_moves_counts_by_level_and_crosses_uplinks() {
+        let levels = [1e-3, 1e-4].map(|latency_s| MessageCurve::line(latency_s, 1e9)).to_vec();
+        let uplinks = [vec![0, 1], vec![2, 3]].map(|ranks| Uplink { ranks, bytes_per_s: 1e8 });
+        let network = Network::grouped(levels, uplinks.to_vec());
+        let moves = [(0, 1, 5.0), (1, 0, 3.0), (1, 2, 7.0), (3, 0, 4.0)];
+        let phase = PhaseTraffic::of_moves(&network, 4, moves);
+        let elements: Vec<Vec<f64>> = (phase.received.iter())
+            .map(|levels| levels.iter().map(|traffic| traffic.elements).collect())
+            .collect();
+        assert_eq!(elements, [[4.0, 5.0], [7.0, 5.0], [7.0, 0.0], [4.0, 0.0]]);
+        assert_eq!(phase.through, [7.0, 7.0]);
+        let longest_s = network.phase_s(&phase, 1_000_000);
+        assert!((longest_s - (1e-3 + 7e6 / 1e8)).abs() < 1e-12, "{longest_s}");
     }
 
     #[test]

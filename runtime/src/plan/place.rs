@@ -1,9 +1,11 @@
 //! Divisions as parts of C and columns of devices, and the cost of changing to them.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use isochron_hierarchy::layout::{Layout, rearrange_in_groups};
 use isochron_hierarchy::learn::{Adaptive, AdaptiveError, LaidOut, Request};
+use isochron_hierarchy::network::{Network, PhaseTraffic, Traffic};
 use isochron_hierarchy::partition::apportion;
 
 use super::{Assignment, Plan};
@@ -180,26 +182,49 @@ impl Places<'_> {
         move_s + self.costs.columns_s + self.expect_transfer(next)
     }
 
-    /// Returns the seconds of the rank that takes longest to move its part of C.
+    /// Returns the seconds of the rank that takes longest to move its part of C, or of the uplink that carries most.
     fn expect_move(&self, from: &Spread, to: &Spread) -> f64 {
-        let sent_s = |bytes: f64| match self.plan.network() {
-            Some(network) => network.level(0).message_s(bytes),
-            None => bytes / SENT_PER_S,
+        let unmeasured = Network::flat(0.0, SENT_PER_S);
+        let network = self.plan.network().map_or(&unmeasured, Arc::as_ref);
+        let element_bytes = self.plan.problem().element().bytes();
+        let moves = self.ranks.clone().map(|rank| {
+            let (from, to) = (from.part(rank), to.part(rank));
+            let kept = from.intersection(&to).len();
+            let [given, taken] = [&from, &to].map(|part| part.len() - kept);
+            // New rows need new memory, to which all is copied.
+            let stays = intersect(&from.row_range(), &to.row_range()) == to.row_range();
+            let copied = given + taken + if stays { 0 } else { 2 * kept };
+            (given.max(taken) as f64, copied as f64)
+        });
+        let moves: Vec<(f64, f64)> = moves.collect();
+        let first = self.ranks.start;
+        let phase = if network.uplinks().is_empty() {
+            let sent = |elements| Traffic { elements, messages: f64::from(elements > 0.0) };
+            let before = vec![Traffic::default(); first];
+            PhaseTraffic::of(before.into_iter().chain(moves.iter().map(|(most, _)| sent(*most))))
+        } else {
+            PhaseTraffic::of_moves(network, self.plan.n_ranks(), self.list_moves(from, to))
         };
-        let bytes = self.plan.problem().element().bytes() as f64;
-        let seconds =
-            self.ranks.clone().filter(|&rank| from.part(rank) != to.part(rank)).map(|rank| {
-                let (from, to) = (from.part(rank), to.part(rank));
-                let kept = from.intersection(&to).len();
-                let [given, taken] = [&from, &to].map(|part| part.len() - kept);
-                // New rows need new memory, to which all is copied.
-                let stays = intersect(&from.row_range(), &to.row_range()) == to.row_range();
-                let copied = given + taken + if stays { 0 } else { 2 * kept };
-                let (sent, copied) = (given.max(taken) as f64, copied as f64);
-                let share = self.conditions.core_shares.get(rank).copied().unwrap_or(1.0);
-                sent_s(bytes * sent) + bytes * copied / (share * COPIED_PER_S)
-            });
-        seconds.fold(0.0, f64::max)
+        let mut seconds: Vec<f64> = network.list_phase_s(&phase, element_bytes).collect();
+        for (rank, (_, copied)) in self.ranks.clone().zip(moves) {
+            let share = self.conditions.core_shares.get(rank).copied().unwrap_or(1.0);
+            seconds[rank] += element_bytes as f64 * copied / (share * COPIED_PER_S);
+        }
+        seconds.into_iter().fold(0.0, f64::max)
+    }
+
+    /// Lists what each rank gives to another one.
+    fn list_moves(&self, from: &Spread, to: &Spread) -> Vec<(usize, usize, f64)> {
+        let ranks = || self.ranks.clone();
+        let parts: Vec<Region> = ranks().map(|rank| to.part(rank)).collect();
+        let pieces = ranks().flat_map(|sender| {
+            let has = from.part(sender);
+            let others = ranks().zip(&parts).filter(move |(receiver, _)| *receiver != sender);
+            others.map(move |(receiver, part)| {
+                (sender, receiver, has.intersection(part).len() as f64)
+            })
+        });
+        pieces.filter(|(_, _, elements)| *elements > 0.0).collect()
     }
 
     /// Returns the seconds in which GPUs that keep their columns of C exchange them for others.
