@@ -13,6 +13,7 @@ mod listen;
 mod measure;
 mod neighbours;
 mod points;
+mod rosebud;
 mod shape;
 mod update;
 mod volume;
@@ -48,6 +49,8 @@ enum BenchCommand {
     Listen(listen::ListenArguments),
     /// Partial models that grow: DPA divides work over two unlike kernels
     Growth(growth::GrowthArguments),
+    /// Predicted times of a multiplication on a published cluster
+    Rosebud(rosebud::RosebudArguments),
     /// The figures of a publication, from the results of its campaign
     Figures(figures::FiguresArguments),
 }
@@ -72,6 +75,7 @@ fn run() -> anyhow::Result<()> {
         BenchCommand::Volume(arguments) => volume::run(&arguments),
         BenchCommand::Listen(arguments) => listen::run(&arguments),
         BenchCommand::Growth(arguments) => growth::run(&arguments),
+        BenchCommand::Rosebud(arguments) => rosebud::run(&arguments),
         BenchCommand::Figures(arguments) => figures::run(&arguments),
     }
 }

@@ -8,7 +8,9 @@ pub use crate::comm::settings::describe_differences;
 pub use crate::comm::standing::{Standing, find_standing, has_other_ranks};
 // For the command, which reads and writes files, and measures outside of a session.
 pub use crate::comm::launched::launched_rank;
-pub use crate::comm::pairs::{SHORT_BYTES, choose_long_bytes, time_pairs};
+pub use crate::comm::pairs::{
+    LengthTimes, SHORT_BYTES, choose_long_bytes, time_lengths, time_pairs,
+};
 pub use crate::comm::rounds::MeasureRounds;
 pub use crate::input::points::{AnyPointsFile, read_measured, read_points, read_surface};
 pub use crate::plan::format_utc;

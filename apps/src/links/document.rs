@@ -1,9 +1,11 @@
 //! The links between members as a document and as text.
 
-use isochron_core::internal::SHORT_BYTES;
-use isochron_hierarchy::network::{LinkCause, LinkFinding, LinkPart, LinkReport, MessageTimes};
+use isochron_core::internal::{LengthTimes, SHORT_BYTES};
+use isochron_hierarchy::network::{
+    LinkCause, LinkFinding, LinkPart, LinkReport, MessageCurve, MessageTimes, TimedPair,
+};
 use isochron_hierarchy::printable::show_name;
-use isochron_hierarchy::times::find_median;
+use isochron_hierarchy::times::{find_median, find_scatter};
 use isochron_plot::HeatMap;
 use serde::Serialize;
 
@@ -65,6 +67,10 @@ struct LevelDocument {
     short_s: f64,
     /// Median seconds of a long message.
     long_s: f64,
+    /// Relative standard deviation of repeated messages of one length, by their median absolute deviation, in one of the pairs alone.
+    noise: f64,
+    /// The time of a message as a function of its bytes, in that pair.
+    function: MessageCurve,
 }
 
 /// A part of the network that is slow.
@@ -84,8 +90,15 @@ pub struct FindingDocument {
 }
 
 impl LinksDocument {
-    /// Makes the document of what was found, with long messages of these bytes.
-    pub fn new(members: &Members, long_bytes: usize, found: LinkReport) -> Self {
+    /// Makes the document of what was found, with long messages of these bytes and the [times](isochron_core::internal::time_lengths) of one pair of each level.
+    pub fn new(
+        members: &Members,
+        long_bytes: usize,
+        found: LinkReport,
+        functions: &[Vec<LengthTimes>],
+    ) -> Self {
+        let levels = found.list_levels().into_iter().zip(functions);
+        let levels = levels.map(|(level, lengths)| describe_level(level, lengths)).collect();
         let findings: Vec<FindingDocument> =
             found.findings.iter().map(|finding| describe_finding(finding, members)).collect();
         let hosts = members.names.len();
@@ -105,7 +118,7 @@ impl LinksDocument {
                     groups: groups.clone(),
                 })
                 .collect(),
-            levels: list_levels(&found),
+            levels,
             findings,
             short_s: matrix(|times| times.short_s),
             long_s: matrix(|times| times.long_s),
@@ -174,7 +187,7 @@ impl LinksDocument {
 
     /// Formats the text for people without the line.
     pub fn describe(&self, width: usize) -> String {
-        let mut table = TextTable::new(1, "level|pairs|short|long|rate");
+        let mut table = TextTable::new(1, "level|pairs|short|long|rate|noise");
         for level in &self.levels {
             let rate = self.bytes[1] as f64 / level.long_s;
             table.add_row([
@@ -183,6 +196,7 @@ impl LinksDocument {
                 show_seconds(level.short_s),
                 show_seconds(level.long_s),
                 format!("{}/s", show_bytes(rate as usize)),
+                format!("{:.1} %", 100.0 * level.noise),
             ]);
         }
         let mut text = format!("{}\n{table}\n", wrap(&self.title(), width));
@@ -221,26 +235,24 @@ impl LinksDocument {
     }
 }
 
-/// Lists the levels that have pairs.
-fn list_levels(found: &LinkReport) -> Vec<LevelDocument> {
-    let depth = found.groups.iter().map(Vec::len).max().unwrap_or(0);
-    let levels = (0..=depth).filter_map(|shared| {
-        let mut times = Vec::new();
-        for (from, row) in found.times.iter().enumerate() {
-            let of_level =
-                row.iter().enumerate().filter(|(to, _)| found.count_shared(from, *to) == shared);
-            times.extend(of_level.filter_map(|(_, times)| *times));
-        }
-        let median =
-            |of: fn(&MessageTimes) -> f64| find_median(&times.iter().map(of).collect::<Vec<_>>());
-        (!times.is_empty()).then(|| LevelDocument {
-            shared,
-            pairs: times.len(),
-            short_s: median(|times| times.short_s),
-            long_s: median(|times| times.long_s),
-        })
-    });
-    levels.collect()
+/// Describes a level by the times of its pairs, and of messages of growing lengths in one of them.
+fn describe_level(
+    (shared, pairs): (usize, Vec<TimedPair>),
+    lengths: &[LengthTimes],
+) -> LevelDocument {
+    let median = |of: fn(&MessageTimes) -> f64| {
+        find_median(&pairs.iter().map(|(_, times)| of(times)).collect::<Vec<_>>())
+    };
+    let points = lengths.iter().map(|(bytes, times_s)| (*bytes as f64, find_median(times_s)));
+    let noise = lengths.iter().map(|(_, times_s)| find_scatter(times_s) / find_median(times_s));
+    LevelDocument {
+        shared,
+        pairs: pairs.len(),
+        short_s: median(|times| times.short_s),
+        long_s: median(|times| times.long_s),
+        noise: find_median(&noise.collect::<Vec<_>>()),
+        function: MessageCurve::new(points),
+    }
 }
 
 fn describe_finding(finding: &LinkFinding, members: &Members) -> FindingDocument {

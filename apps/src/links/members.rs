@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use isochron_core::Error;
 use isochron_core::comm::Comm;
-use isochron_core::internal::{choose_long_bytes, time_pairs};
+use isochron_core::internal::{LengthTimes, choose_long_bytes, time_lengths, time_pairs};
 use isochron_hierarchy::balance::BalanceStep;
 use isochron_hierarchy::network::{
     LinkCheck, LinkPass, LinkReport, LinkRequest, list_lossy, list_rounds,
@@ -123,14 +123,36 @@ impl Members {
             })?;
             lossy.retain(|(member, _)| again.iter().any(|(other, _)| other == member));
         }
+        let functions = self.time_levels(comm, found.as_ref(), long_bytes)?;
         Ok(found.map(|mut found| {
             found.add_losses(&lossy);
             if !self.are_hosts {
                 // Ranks of one host share its cores and caches, as their places have it: no one of them is at fault.
                 found.findings.clear();
             }
-            LinksDocument::new(self, long_bytes, found)
+            LinksDocument::new(self, long_bytes, found, &functions)
         }))
+    }
+
+    /// Times messages of growing lengths in the middle pair of each level.
+    ///
+    /// # Collective
+    /// All ranks.
+    fn time_levels(
+        &self,
+        comm: &dyn Comm,
+        found: Option<&LinkReport>,
+        long_bytes: usize,
+    ) -> Result<Vec<Vec<LengthTimes>>, Error> {
+        let middle = found.map(|found| {
+            let middle = found.list_levels().into_values().map(|mut pairs| {
+                pairs.sort_by(|(_, a), (_, b)| a.long_s.total_cmp(&b.long_s));
+                pairs[pairs.len() / 2].0
+            });
+            self.to_ranks(&middle.collect::<Vec<_>>())
+        });
+        let middle = comm.share(0, (comm.rank() == 0).then(|| middle.unwrap_or_default()))?;
+        middle.into_iter().map(|pair| time_lengths(comm, pair, long_bytes)).collect()
     }
 
     /// Lists the members that lose clearly more than others while `exchange` sends messages.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::times::find_median;
+use crate::times::{find_median, find_scatter};
 
 /// Earlier checks that a change needs.
 const FEWEST: usize = 10;
@@ -88,8 +88,7 @@ fn find_last_change(values: &[(usize, f64)]) -> Option<(usize, f64)> {
     while next + IN_A_ROW <= values.len() {
         let before: Vec<f64> = values[first..next].iter().map(|(_, log)| *log).collect();
         let level = find_median(&before);
-        let apart: Vec<f64> = before.iter().map(|log| (log - level).abs()).collect();
-        let deviation = 1.4826 * find_median(&apart);
+        let deviation = find_scatter(&before);
         let steps: Vec<f64> =
             values[next..next + IN_A_ROW].iter().map(|(_, log)| log - level).collect();
         let mean = steps.iter().sum::<f64>() / IN_A_ROW as f64;

@@ -3,7 +3,7 @@
 use std::f64::consts::SQRT_2;
 
 use super::{DeviceRound, HealthRule, SlowCause};
-use crate::times::{DEVIATION_BY_MAD, Sample, find_median};
+use crate::times::{Sample, find_median, find_scatter};
 
 /// Standard error of a median, in those of a mean of normally distributed values.
 const ERROR_OF_MEDIAN: f64 = 1.2533;
@@ -370,11 +370,4 @@ fn find_medians_s(round: &Round, members: &[usize], pass: Pass) -> Vec<Option<f6
 /// Returns `true` if a slow device's `deviation` is less than half of its `other` deviation.
 fn is_minor(deviation: LevelDeviation, other: LevelDeviation) -> bool {
     deviation.log > 0.5 * other.log
-}
-
-/// Returns the robust standard deviation of values about their median.
-fn find_scatter(values: &[f64]) -> f64 {
-    let middle = find_median(values);
-    let away: Vec<f64> = values.iter().map(|value| (value - middle).abs()).collect();
-    DEVIATION_BY_MAD * find_median(&away)
 }

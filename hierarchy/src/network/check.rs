@@ -1,6 +1,6 @@
 //! The check of all links between members, step by step.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 use strum::Display;
@@ -45,6 +45,9 @@ pub struct MessageTimes {
     /// Seconds of a long message, in which the bandwidth counts.
     pub long_s: f64,
 }
+
+/// A directed pair of members, the sender first, with its times.
+pub type TimedPair = ((usize, usize), MessageTimes);
 
 /// The times of a pair: from its first member to its second one, and back.
 pub type PairTimes = [MessageTimes; 2];
@@ -126,6 +129,20 @@ impl LinkReport {
             times: lost,
         });
         self.findings.extend(losses);
+    }
+
+    /// Lists the directed pairs of each level with their times, by the number of groups that both members share.
+    pub fn list_levels(&self) -> BTreeMap<usize, Vec<TimedPair>> {
+        let mut levels: BTreeMap<usize, Vec<TimedPair>> = BTreeMap::new();
+        for (from, row) in self.times.iter().enumerate() {
+            for (to, times) in row.iter().enumerate() {
+                let level = times.map(|times| (self.count_shared(from, to), times));
+                if let Some((shared, times)) = level {
+                    levels.entry(shared).or_default().push(((from, to), times));
+                }
+            }
+        }
+        levels
     }
 
     /// Returns the number of groups that two members share: pairs that share as many are of one level.

@@ -26,7 +26,7 @@ mod table;
 
 pub use check::{
     LinkCause, LinkCheck, LinkFinding, LinkPart, LinkPass, LinkReport, LinkRequest, MessageTimes,
-    PairTimes, list_lossy,
+    PairTimes, TimedPair, list_lossy,
 };
 pub use model::{MessageCurve, MessagePoint, Network, PhaseTraffic, Traffic, Uplink, count_rounds};
 pub use rounds::list_rounds;

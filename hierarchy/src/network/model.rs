@@ -228,6 +228,11 @@ impl Network {
         self.levels.len()
     }
 
+    /// Bytes per second that a rank receives at most; infinite if it receives as fast as messages travel.
+    pub fn adapter(&self, rank: usize) -> f64 {
+        self.adapters.get(rank).copied().unwrap_or(f64::INFINITY)
+    }
+
     /// The groups, each before those within it.
     pub fn uplinks(&self) -> &[Uplink] {
         &self.uplinks
@@ -295,8 +300,7 @@ impl Network {
             let latency_s: f64 =
                 of_levels().map(|(traffic, level)| traffic.messages * level.latency_s()).sum();
             let elements: f64 = levels.iter().map(|traffic| traffic.elements).sum();
-            let most = self.adapters.get(rank).copied().unwrap_or(f64::INFINITY);
-            let adapter_s = elements * element_bytes as f64 / most;
+            let adapter_s = elements * element_bytes as f64 / self.adapter(rank);
             let bytes_s = (time_s - latency_s).max(adapter_s);
             [latency_s + bytes_s, bytes_s]
         });

@@ -20,10 +20,16 @@
 //! van de Geijn and Watts 1997 (SUMMA); Clarke et al. 2012, section 3 (the volume is the sum of
 //! half-perimeters); Hockney 1994 (a message takes a latency and its bytes over the bandwidth).
 
+mod algorithm;
+mod algorithms;
 mod phase;
 mod subset;
 mod ways;
 
+pub use algorithm::{
+    Algorithm, AlgorithmError, Choice, Platform, PredictedRun, Scheme, choose, timeof,
+};
+pub use algorithms::{GridProduct, ReductionTree, Stencil};
 pub use phase::{panel_phase, reduction_phase};
 pub use subset::{NodeRate, Subset, choose_nodes};
 pub use ways::{Candidate, along_k, choose_way, in_place};

@@ -20,7 +20,7 @@ pub struct OutlierRule {
 }
 
 /// Deviation of a normal distribution in units of its median absolute deviation.
-pub(crate) const DEVIATION_BY_MAD: f64 = 1.4826;
+const DEVIATION_BY_MAD: f64 = 1.4826;
 
 /// The times of one device in two groups: its own, and disturbances.
 ///
@@ -80,8 +80,14 @@ fn limit_disturbance(times: &[f64], rule: &OutlierRule) -> f64 {
     if times.len() < rule.scattered {
         return middle + floor_s;
     }
-    let away: Vec<f64> = times.iter().map(|t| (t - middle).abs()).collect();
-    middle + floor_s.max(rule.unusual * DEVIATION_BY_MAD * find_median(&away))
+    middle + floor_s.max(rule.unusual * find_scatter(times))
+}
+
+/// Returns the robust standard deviation of values about their median: 1.4826 times the median absolute deviation.
+pub fn find_scatter(values: &[f64]) -> f64 {
+    let middle = find_median(values);
+    let away: Vec<f64> = values.iter().map(|value| (value - middle).abs()).collect();
+    DEVIATION_BY_MAD * find_median(&away)
 }
 
 #[cfg(test)]

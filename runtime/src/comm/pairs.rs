@@ -24,6 +24,12 @@ const REPEATED_S: f64 = 2.0;
 /// Repetitions of a message, of which the median counts.
 const REPETITIONS: usize = 5;
 
+/// Bytes of a message, and the seconds of its repetitions.
+pub type LengthTimes = (usize, Vec<f64>);
+
+/// Lengths of messages that tell the time as a function of them.
+const LENGTHS: usize = 12;
+
 /// Chooses the bytes of long messages: the most, up to 4 MiB, that take up to 0.1 s in these pairs of ranks at once.
 ///
 /// # Errors
@@ -77,6 +83,34 @@ pub fn time_pairs(
         MessageTimes { short_s, long_s }
     };
     Ok(pairs.iter().map(|&(a, b)| [from(a), from(b)]).collect())
+}
+
+/// Times single messages of growing lengths, up to these bytes, from one rank to another while no other pair exchanges any. Returns the
+/// bytes of each length and the seconds of its repetitions, on every rank.
+///
+/// # Errors
+/// Returns the errors of [`Comm`].
+///
+/// # Collective
+/// All ranks, with the same pair and bytes.
+pub fn time_lengths(
+    comm: &dyn Comm,
+    pair: (usize, usize),
+    long_bytes: usize,
+) -> Result<Vec<LengthTimes>, Error> {
+    let growth = (long_bytes as f64 / SHORT_BYTES as f64).powf(1.0 / (LENGTHS - 1) as f64);
+    let lengths =
+        (0..LENGTHS).map(|step| (SHORT_BYTES as f64 * growth.powi(step as i32)).round() as usize);
+    let mut found: Vec<LengthTimes> = Vec::new();
+    for bytes in lengths {
+        let both_s = time_partner(comm, &[pair], bytes, 2 * REPETITIONS)?;
+        found.push((bytes, comm.share(pair.0, both_s)?));
+    }
+    let answer_s = found.first().map_or(0.0, |(_, times_s)| find_median(times_s) / 2.0);
+    for both_s in found.iter_mut().flat_map(|(_, times_s)| times_s) {
+        *both_s = (*both_s - answer_s).max(0.5 * *both_s);
+    }
+    Ok(found)
 }
 
 /// Times messages to this rank's partner, and short answers. Returns the seconds of both by repetition; `None` without a partner.
