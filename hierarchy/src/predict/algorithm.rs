@@ -598,7 +598,7 @@ mod tests {
         let run = timeof(&product, &place(&[2.0; 4], 10.0), &[0, 1, 2, 3]).unwrap();
         assert!((run.seconds - 4.0 * (2.0 + 2.0 + 2.0)).abs() < 1e-9, "{run:?}");
         // The wide column is fast, and the heights of the other one are unlike: the process above sends to both of it.
-        let product = GridProduct::in_proportion(4, &[3.0, 0.75, 3.0, 0.25], 2, 10.0);
+        let product = GridProduct::in_proportion(4, &[3.0, 1.5, 3.0, 0.5], 2, 10.0);
         assert_eq!((&*product.widths, &product.heights[1][..]), (&[3, 1][..], &[3, 1][..]));
         assert_eq!(
             [(0, 1), (2, 1), (2, 3), (1, 3)].map(|(a, b)| product.bytes(a, b)),

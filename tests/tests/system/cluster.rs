@@ -71,6 +71,14 @@ fn a_slow_link_is_named_with_its_cause() {
         assert_eq!(outcome.status, Some(1));
         let depth = found["members"][0]["groups"].as_array().map(Vec::len);
         assert_eq!(depth, Some(usize::from(!groups.is_empty())), "{found}");
+        let levels = found["levels"].as_array().expect("a list").iter();
+        for level in levels {
+            let points = level["function"]["points"].as_array().expect("a list");
+            let times_s: Vec<f64> =
+                points.iter().filter_map(|point| point["time_s"].as_f64()).collect();
+            let is_rising = times_s.is_sorted() && times_s[11] > 2.0 * times_s[0];
+            assert!(times_s.len() == 12 && is_rising, "{level}");
+        }
         assert!(std::fs::read_to_string(&map).is_ok_and(|text| text.starts_with("<svg")));
     }
 }
