@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use isochron_hierarchy::times::find_median;
 use isochron_support::simulated::SplitMix;
 
-/// Speeds of two processors on each of 32 nominally alike nodes, by day, of which four nodes had a fault of their cooling.
+/// Speeds of two processors on each of 32 nominally alike nodes, by day. Four nodes had a fault of their cooling.
 const NOMINAL: &str = include_str!("../../../cluster-configs/data/dahu-dgemm.csv");
 
 /// Rows and columns of a block of C, in elements.

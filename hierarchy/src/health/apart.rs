@@ -2,7 +2,7 @@
 
 use crate::times::find_median;
 
-/// Fewest members of a class of which a few are told apart. In a smaller one a gap is too often chance.
+/// Fewest members of a class in which a few are told apart. In a smaller class a gap is too often chance.
 const FEWEST: usize = 16;
 
 /// Least number of members times the gap above them, in deviations of the others. In a class that varies by chance

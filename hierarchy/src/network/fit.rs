@@ -90,7 +90,7 @@ impl Corners<'_> {
         }
     }
 
-    /// Moves each corner to the median of the times around it, of which the nearer ones have more weight.
+    /// Moves each corner to the median of the times around it. Near times have more weight.
     fn settle(&mut self) {
         for _ in 0..PASSES {
             (0..self.logs.len()).for_each(|corner| self.move_corner(corner));

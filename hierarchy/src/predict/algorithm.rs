@@ -153,7 +153,7 @@ impl Scheme {
         self.repeat(1, actions);
     }
 
-    /// Lets the same actions follow each other so many times, with the same percentages each time.
+    /// Repeats actions one after the other, with the same percentages each time.
     pub fn repeat(&mut self, times: usize, actions: impl FnOnce(&mut Self)) {
         self.nest(Section { is_parallel: false, times: times as f64 }, actions);
     }
@@ -381,7 +381,7 @@ pub fn timeof(
     Ok(program.predict(platform, places))
 }
 
-/// Places of which all arrangements are compared.
+/// Most places whose arrangements are all compared.
 const COMPARED: usize = 8;
 
 /// Gain of an exchange of places that counts.

@@ -1,5 +1,5 @@
-//! Rules about devices and messages on published measurements: 64 processors of 32 nominally alike nodes over six weeks, of which
-//! four nodes had a fault of their cooling, and single messages between two nodes under four conditions.
+//! Rules about devices and messages on published measurements: 64 processors of 32 nominally alike nodes over six weeks, with a fault of
+//! the cooling in four nodes, and single messages between two nodes under four conditions.
 //!
 //! Reference: Cornebize, "High performance computing: towards better performance predictions and experiments", 2021.
 
