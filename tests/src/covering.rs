@@ -17,7 +17,7 @@ pub fn number_library(comm: &dyn Comm) -> usize {
     LIBRARIES.iter().position(|known| name.starts_with(known)).unwrap_or(0)
 }
 
-/// Combinations of a large table of which one is run.
+/// A large table runs one of this many combinations.
 const ONE_OF: usize = 8;
 
 /// The part of a product of factors that is run.
@@ -59,8 +59,8 @@ impl Coverage {
         rows
     }
 
-    /// Returns the rows of a large table for these ranks: those for their MPI library, of which the numbers of ranks share one of eight
-    /// combinations. Three levels are together in dozens of rows then.
+    /// Returns the rows of a large table for these ranks and their MPI library. If all combinations are asked for, one of eight is run, by one
+    /// of the numbers of ranks: three levels are together in dozens of rows then.
     pub fn rows_of_ranks<const F: usize>(
         self,
         comm: &dyn Comm,

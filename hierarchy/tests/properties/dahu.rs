@@ -16,7 +16,7 @@ const NETWORK: &str = include_str!("../../../cluster-configs/data/dahu-network.c
 /// The nodes with the fault.
 const COOLED_BADLY: [&str; 4] = ["13", "14", "15", "16"];
 
-/// Checks of which the median counts.
+/// Number of last checks whose median is the usual time of a processor.
 const LAST: usize = 5;
 
 /// Seconds by node and processor.
