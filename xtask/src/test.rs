@@ -31,7 +31,7 @@ const TEST_THREADS: &str = "RUST_TEST_THREADS";
 /// The tests to run.
 #[derive(Debug, Default, clap::Args)]
 pub struct TestOptions {
-    /// Also all combinations of every table, all programs under valgrind, reports in a browser, campaigns in jobs of
+    /// Also all combinations of the tables (of the largest one of eight), all programs under valgrind, reports in a browser, campaigns in jobs of
     /// Slurm, tests by ReFrame and JUBE, the Python package without MPI, the lists of public items, a minute of `fuzz`,
     /// and a bundle with the tests
     #[arg(long)]
