@@ -30,7 +30,9 @@ use super::{
     BalanceConfig, BalanceError, BalanceStep, DRIFT, EndReason, MeasuredDivision, Rule, imbalance,
 };
 use crate::model::{Cpm, Fit, PiecewiseFpm, Point, SpeedModel, StartUp};
-use crate::partition::{Partition, Partitioner, apportion, even, list_falling, proportional};
+use crate::partition::{
+    Partition, Partitioner, SplitOptions, apportion, even, list_falling, proportional,
+};
 use crate::times::{Sample, shrink_alike};
 
 /// Dynamic partitioning algorithm: divides `total` units over `n` parts whose speeds it learns from
@@ -78,6 +80,8 @@ pub struct Dpa {
     /// The division after the first measured one is the result.
     is_single: bool,
     total: u64,
+    /// Units of functional models come in multiples of this.
+    granule: u64,
     /// The models of the parts; `None` if constant speeds divide.
     models: Option<Vec<PiecewiseFpm>>,
     /// Last measured speed of each part.
@@ -136,6 +140,7 @@ impl Dpa {
             config,
             is_single: rule == Rule::Constant { is_single: true },
             total,
+            granule: 1,
             models: matches!(rule, Rule::Functional { .. }).then(|| vec![PiecewiseFpm::new(); n]),
             speeds: vec![None; n],
             prior: vec![1.0; n],
@@ -150,6 +155,20 @@ impl Dpa {
             dpa.end_unmeasured(EndReason::NotMeasured, dpa.wanted.clone(), vec![0.0; n]);
         }
         dpa
+    }
+
+    /// Divides by functional models in multiples of `granule` units, the first time evenly. The rest of the total goes to one
+    /// part.
+    ///
+    /// # Panics
+    /// If `granule` is 0.
+    #[must_use]
+    pub fn in_granules(mut self, granule: u64) -> Self {
+        self.granule = granule;
+        self.wanted = even(self.speeds.len(), self.total / granule);
+        self.wanted.iter_mut().for_each(|units| *units *= granule);
+        self.wanted[0] += self.total % granule;
+        self
     }
 
     /// Starts in proportion to `prior`, relative speeds of the parts, instead of evenly.
@@ -232,6 +251,35 @@ impl Dpa {
     /// [`BalanceError::InvalidTime`]; then nothing has changed, and the request stands. [`BalanceError::Partition`] if
     /// the models do not admit a division.
     pub fn observe(&mut self, samples: &[Sample]) -> Result<(), BalanceError> {
+        self.record(samples)?;
+        let next = self.compute_next()?;
+        self.decide(next);
+        Ok(())
+    }
+
+    /// Takes the time of each part as [`observe`](Self::observe) does. The next division is `next`, by models of the caller's
+    /// own.
+    ///
+    /// # Errors
+    /// Returns [`BalanceError::NotMeasuring`], [`BalanceError::WrongLength`], [`BalanceError::WrongTotal`] or
+    /// [`BalanceError::InvalidTime`]; then nothing has changed, and the request stands.
+    ///
+    /// # Panics
+    /// If `next` does not divide the total over all parts.
+    pub fn observe_divided(
+        &mut self,
+        samples: &[Sample],
+        next: Partition,
+    ) -> Result<(), BalanceError> {
+        assert_eq!(next.units.len(), self.speeds.len(), "units of each part");
+        assert_eq!(next.units.iter().sum::<u64>(), self.total, "all units");
+        self.record(samples)?;
+        self.decide(next);
+        Ok(())
+    }
+
+    /// Adds a measured division to the history, and its points to the models.
+    fn record(&mut self, samples: &[Sample]) -> Result<(), BalanceError> {
         if self.result.is_some() {
             return Err(BalanceError::NotMeasuring);
         }
@@ -254,7 +302,7 @@ impl Dpa {
             imbalance,
         });
         self.asked.push(self.wanted.clone());
-        self.decide()
+        Ok(())
     }
 
     fn check_samples(&self, samples: &[Sample]) -> Result<(), BalanceError> {
@@ -278,18 +326,17 @@ impl Dpa {
         points.into_iter().try_for_each(|(part, point)| self.seed(part, point))
     }
 
-    /// Ends, or sets the division to measure next.
-    fn decide(&mut self) -> Result<(), BalanceError> {
+    /// Ends, or has `next` measured.
+    fn decide(&mut self, next: Partition) {
         let Some(now) = self.history.last() else {
-            return Ok(());
+            return;
         };
-        let next = self.compute_next()?;
         let next_s = next.max_time_s();
         let why = if self.is_solution(now, next_s) {
             EndReason::Balanced
         } else if self.is_single {
             self.end_unmeasured(EndReason::Predicted, next.units, next.times_s);
-            return Ok(());
+            return;
         } else if self.is_known(&next.units) {
             EndReason::NothingNew
         } else if self.history.len() >= self.config.max_iterations as usize {
@@ -298,10 +345,9 @@ impl Dpa {
             EndReason::NotWorthIt
         } else {
             self.wanted = next.units;
-            return Ok(());
+            return;
         };
         self.end_early(why, next);
-        Ok(())
     }
 
     /// Ends with the next division if that is promising enough unmeasured, else with the best measured
@@ -381,7 +427,12 @@ impl Dpa {
         }
         let owned = self.make_functions();
         let functions: Vec<&dyn SpeedModel> = owned.iter().map(AsRef::as_ref).collect();
-        Ok(self.config.partitioner.divide(&functions, self.total)?)
+        let partitioner = self.config.partitioner;
+        Ok(match self.granule {
+            1 => partitioner.divide(&functions, self.total)?,
+            granule => SplitOptions { partitioner, granule, ..SplitOptions::default() }
+                .divide(&functions, self.total)?,
+        })
     }
 
     /// Makes each part's speed a function: the fit of its points, or the assumed speed without points.

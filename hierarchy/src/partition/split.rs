@@ -58,21 +58,35 @@ pub fn split(
     points: &[&[(u64, f64)]],
     how: &SplitOptions,
 ) -> Result<Partition, PartitionError> {
-    if how.granule == 0 {
-        return Err(PartitionError::ZeroGranule);
-    }
     let models = points.iter().enumerate();
     let models = models.map(|(index, points)| fit_points(index, points, how.fit));
     let models: Vec<Box<dyn SpeedModel>> = models.collect::<Result<_, _>>()?;
     let models: Vec<&dyn SpeedModel> = models.iter().map(AsRef::as_ref).collect();
-    let limits = one_each(models.len(), &how.limits)?;
-    if how.partitioner == Partitioner::Hpopta {
-        return divide_sampled(&models, total, how.granule, &limits);
-    }
-    let forbidden = limits.iter().position(|limits| !limits.forbidden.is_empty());
-    match forbidden {
-        Some(index) => Err(PartitionError::Forbidden { index }),
-        None => divide_within(&models, total, how, &limits),
+    how.divide(&models, total)
+}
+
+impl SplitOptions {
+    /// Divides `total` units over devices of these models as [`split`] does; `fit` is not used.
+    ///
+    /// # Errors
+    /// Fails as [`split`] does.
+    pub fn divide(
+        &self,
+        models: &[&dyn SpeedModel],
+        total: u64,
+    ) -> Result<Partition, PartitionError> {
+        if self.granule == 0 {
+            return Err(PartitionError::ZeroGranule);
+        }
+        let limits = one_each(models.len(), &self.limits)?;
+        if self.partitioner == Partitioner::Hpopta {
+            return divide_sampled(models, total, self.granule, &limits);
+        }
+        let forbidden = limits.iter().position(|limits| !limits.forbidden.is_empty());
+        match forbidden {
+            Some(index) => Err(PartitionError::Forbidden { index }),
+            None => divide_within(models, total, self, &limits),
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use isochron_hierarchy::balance::{
     BalanceConfig, BalanceStep, Balanced, DeviceBalance, DeviceModels, Dpa, EndReason, Idpa,
 };
 use isochron_hierarchy::model::{Fit, Point};
-use isochron_hierarchy::partition::Partitioner;
+use isochron_hierarchy::partition::{Partition, Partitioner};
 use isochron_hierarchy::times::Sample;
 
 /// Measures what is asked for until the balancing ends.
@@ -50,6 +50,36 @@ fn a_division_that_takes_too_long_is_left_behind() {
     // The best there is: one unit more takes the second device another 0.2 s.
     assert_eq!(balanced.units, [700, 300]);
     assert_eq!(balanced.times_s, [0.7, 0.6]);
+}
+
+#[test]
+fn granules_stay_together_in_every_division() {
+    for (total, granule) in [(1000, 16), (1000, 1), (15, 16), (0, 4)] {
+        let mut dpa = Dpa::new(BalanceConfig::default(), 2, total).in_granules(granule);
+        let balanced = run_dpa(&mut dpa, |i, d| within_deadline(d, paging_s(i, d)));
+        let measured = balanced.history.iter().map(|division| &division.units);
+        for units in measured.chain([&balanced.units]) {
+            assert_eq!(units.iter().sum::<u64>(), total);
+            assert!(units.iter().filter(|&&d| d % granule > 0).count() <= 1, "{balanced:?}");
+        }
+        // 304 units would take the second device 1.4 s.
+        assert!(total < 1000 || balanced.units[1] <= 300, "{balanced:?}");
+    }
+}
+
+#[test]
+fn a_division_by_other_models_is_measured_next_and_ends_where_it_is_repeated() {
+    let mut dpa = Dpa::new(BalanceConfig::default(), 2, 1000);
+    let other = Partition { units: vec![750, 250], times_s: vec![0.7, 0.7] };
+    for units in [[500, 500], [750, 250]] {
+        assert_eq!(dpa.step(), BalanceStep::Measure(units.to_vec()));
+        let times = [0, 1].map(|i| within_deadline(units[i], paging_s(i, units[i])));
+        dpa.observe_divided(&times, other.clone()).unwrap();
+    }
+    let BalanceStep::Done(balanced) = dpa.step() else {
+        panic!("it goes on");
+    };
+    assert_eq!((&balanced.units, balanced.why), (&other.units, EndReason::NothingNew));
 }
 
 /// Balances two devices whose measurements cost `runs` kernel runs a repetition, and `ends_s` in addition.
