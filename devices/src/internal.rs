@@ -22,7 +22,7 @@ pub use crate::node::host_share::HostScope;
 pub use crate::node::load::Load;
 pub use crate::node::rank_gpu::RankGpu;
 pub use crate::node::setup::{FoundHost, HostFacts, RankHost, RankNode, SharedHost, Told};
-pub use crate::node::share::share_cores;
+pub use crate::node::share::kernel_core;
 pub use crate::node::spec::{Cores, DeviceSpec, NodeSpec, SavedModel, check_name};
 pub use crate::node::workers::found_devices;
 pub use isochron_base::cpu_quota_cores;

@@ -46,7 +46,7 @@
 //! # When to use which
 //! | a kernel | uses |
 //! |---|---|
-//! | in Rust, which its own program measures | [`Kernel`], and `isochron_devices::measure::measure_kernel` |
+//! | in Rust, which its own program measures | [`Kernel`], and `Session::benchmark` or `Session::partition` of the crate `isochron` |
 //! | in Rust, for `isochron measure` and `isochron balance` | [`Kernel`] and [`export_kernel!`] in a crate of type `cdylib` |
 //! | in C, C++ or another language | `isochron_kernel.h`, or a [`KernelTable`] by other means |
 //!
@@ -68,6 +68,11 @@ use std::sync::atomic::{AtomicI32, Ordering};
 /// # References
 /// Clarke's thesis, section 3.1.4 and appendix A.2.
 pub trait Kernel {
+    /// Returns the kernel's name, for errors.
+    fn name(&self) -> &str {
+        "of the program"
+    }
+
     /// Returns the useful work of `d` units, in floating-point operations, or `d` itself if they cannot be counted.
     fn complexity(&self, d: u64) -> f64;
 
@@ -89,6 +94,37 @@ pub trait Kernel {
     /// # Errors
     /// Returns an error of the kernel's own.
     fn finalize(&mut self) -> Result<(), KernelError>;
+
+    /// Returns words for the failure that was returned last, if the kernel has more to say of it than a number.
+    fn explain_failure(&mut self) -> Option<String> {
+        None
+    }
+}
+
+impl<K: Kernel + ?Sized> Kernel for &mut K {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn complexity(&self, d: u64) -> f64 {
+        (**self).complexity(d)
+    }
+
+    fn initialize(&mut self, d: u64) -> Result<(), KernelError> {
+        (**self).initialize(d)
+    }
+
+    fn execute(&mut self, interrupt: &Interrupt) -> Result<(), KernelError> {
+        (**self).execute(interrupt)
+    }
+
+    fn finalize(&mut self) -> Result<(), KernelError> {
+        (**self).finalize()
+    }
+
+    fn explain_failure(&mut self) -> Option<String> {
+        (**self).explain_failure()
+    }
 }
 
 /// The failure of a kernel's function.

@@ -1,4 +1,4 @@
-//! Kernels from shared libraries: the only user of the kernels' C ABI.
+//! Kernels from shared libraries, and of programs in C: the only user of the kernels' C ABI.
 
 use super::KernelPlace;
 use crate::contract::DeviceError;
@@ -8,7 +8,6 @@ use isochron_hierarchy::printable::show_path;
 use isochron_kernel::{ISOCHRON_KERNEL_ABI, Interrupt, Kernel, KernelError, KernelTable};
 use libloading::Library;
 use std::ffi::{CStr, c_void};
-use std::path::Path;
 use std::ptr;
 use std::sync::atomic::AtomicI32;
 
@@ -17,15 +16,17 @@ type Initialize = unsafe extern "C" fn(u64, *mut *mut c_void) -> i32;
 type Execute = unsafe extern "C" fn(*mut c_void, *const AtomicI32) -> i32;
 type Finalize = unsafe extern "C" fn(*mut c_void) -> i32;
 
-/// A kernel from a shared library.
+/// A kernel by its table of C functions: from a shared library, or of a program.
 ///
-/// The library stays loaded until the process ends, because a library may keep threads that do not survive unloading.
+/// A shared library stays loaded until the process ends, because a library may keep threads that do not survive unloading.
 pub struct LibraryKernel {
     name: String,
     complexity: Complexity,
     initialize: Initialize,
     execute: Execute,
     finalize: Finalize,
+    /// The value of the context when `initialize` is called.
+    params: *mut c_void,
     /// The data of `initialize`, if it succeeded and `finalize` was not called since.
     context: Option<*mut c_void>,
 }
@@ -41,10 +42,37 @@ impl LibraryKernel {
             .map_err(|reason| DeviceError::KernelLibrary { library: show_path(place.file), reason })
     }
 
-    /// Returns the name that the library gives its kernel.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
+    /// Takes the kernel of a program. `name` is for a table without one. `initialize` finds `params` in its context.
+    ///
+    /// # Errors
+    /// Returns the reason if the table is for another version of the interface, or lacks a function.
+    ///
+    /// # Safety
+    /// `table` begins with a version. If it is [`ISOCHRON_KERNEL_ABI`], it is a whole table, its name is null or a string, and its
+    /// functions may be called as the interface says, with these `params`.
+    pub unsafe fn of_table(
+        table: *const KernelTable,
+        name: &str,
+        params: *mut c_void,
+    ) -> Result<Self, String> {
+        // SAFETY: the table begins with its version in all versions, as the caller says.
+        let abi = unsafe { table.cast::<u32>().read() };
+        if abi != ISOCHRON_KERNEL_ABI {
+            return Err(format!(
+                "it was made for version {abi} of the kernel interface, and this is version {ISOCHRON_KERNEL_ABI}"
+            ));
+        }
+        // SAFETY: the version was checked, so this is a table of this layout.
+        let table = unsafe { &*table };
+        Ok(Self {
+            name: read_name(table, name),
+            complexity: table.complexity.ok_or("it has no function complexity")?,
+            initialize: table.initialize.ok_or("it has no function initialize")?,
+            execute: table.execute.ok_or("it has no function execute")?,
+            finalize: table.finalize.ok_or("it has no function finalize")?,
+            params,
+            context: None,
+        })
     }
 }
 
@@ -59,23 +87,9 @@ fn load_kernel(place: KernelPlace<'_>) -> Result<LibraryKernel, String> {
     // SAFETY: the symbol is data that is only looked at below.
     let table = unsafe { library.get::<*const KernelTable>(place.symbol().as_str()) };
     let table = *table.map_err(|_| blame_symbol(place))?;
-    // SAFETY: the interface says that the symbol is a table that begins with its version, in all versions.
-    let abi = unsafe { table.cast::<u32>().read() };
-    if abi != ISOCHRON_KERNEL_ABI {
-        return Err(format!(
-            "it was made for version {abi} of the kernel interface, and this is version {ISOCHRON_KERNEL_ABI}"
-        ));
-    }
-    // SAFETY: the version was checked, so this is a table of this layout; it is constant and stays loaded.
-    let table = unsafe { &*table };
-    let kernel = LibraryKernel {
-        name: read_name(table, file),
-        complexity: table.complexity.ok_or("it has no function complexity")?,
-        initialize: table.initialize.ok_or("it has no function initialize")?,
-        execute: table.execute.ok_or("it has no function execute")?,
-        finalize: table.finalize.ok_or("it has no function finalize")?,
-        context: None,
-    };
+    let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+    // SAFETY: the interface says that the symbol is such a table; it is constant and stays loaded.
+    let kernel = unsafe { LibraryKernel::of_table(table, &stem, ptr::null_mut()) }?;
     std::mem::forget(library);
     Ok(kernel)
 }
@@ -89,10 +103,10 @@ fn blame_symbol(place: KernelPlace<'_>) -> String {
     format!("it has no symbol {}: {hint}", place.symbol())
 }
 
-/// Returns the kernel's name, or its file's name if it has none.
-fn read_name(table: &KernelTable, file: &Path) -> String {
+/// Returns the kernel's name, or `other` if it has none.
+fn read_name(table: &KernelTable, other: &str) -> String {
     if table.name.is_null() {
-        return file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        return other.to_owned();
     }
     // SAFETY: a name that is not null is a constant string that ends with a zero, as the interface asks for.
     let name = unsafe { CStr::from_ptr(table.name) };
@@ -100,6 +114,10 @@ fn read_name(table: &KernelTable, file: &Path) -> String {
 }
 
 impl Kernel for LibraryKernel {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
     fn complexity(&self, d: u64) -> f64 {
         // SAFETY: the function takes any number of units.
         unsafe { (self.complexity)(d) }
@@ -107,7 +125,7 @@ impl Kernel for LibraryKernel {
 
     fn initialize(&mut self, d: u64) -> Result<(), KernelError> {
         self.finalize()?;
-        let mut context = ptr::null_mut();
+        let mut context = self.params;
         // SAFETY: the address is valid for the call.
         let code = unsafe { (self.initialize)(d, &raw mut context) };
         KernelError::check_code(code)?;

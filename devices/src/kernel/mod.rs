@@ -16,7 +16,7 @@ mod watch;
 
 pub use child::ChildRun;
 pub use crash::{CrashNote, describe_exit};
-pub use isochron_kernel::{Interrupt, Kernel, KernelError};
+pub use isochron_kernel::{Interrupt, Kernel, KernelError, KernelTable};
 pub use library::LibraryKernel;
 pub use place::KernelPlace;
 pub use run::{KernelRun, OwnRun, RunEnd, RunQuota};

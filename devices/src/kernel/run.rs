@@ -83,21 +83,25 @@ pub trait KernelRun {
 
 /// A kernel that runs in this process. If it never returns, the process does not either; if it crashes, so does the
 /// process, with the words of a [`CrashNote`] if it has one.
-pub struct OwnRun {
+pub struct OwnRun<'k> {
     name: String,
-    kernel: Box<dyn Kernel>,
+    kernel: Box<dyn Kernel + 'k>,
     watch: RunWatch,
     quota: RunQuota,
     crash: Option<CrashNote>,
     d: u64,
 }
 
-impl OwnRun {
+impl<'k> OwnRun<'k> {
     /// Makes runs of a kernel that are interrupted after `limit_s` seconds, without a CPU quota.
     ///
     /// # Errors
     /// Returns [`DeviceError::Threads`] if the thread that interrupts them cannot be started.
-    pub fn new(name: &str, kernel: Box<dyn Kernel>, limit_s: f64) -> Result<Self, DeviceError> {
+    pub fn new(
+        name: &str,
+        kernel: Box<dyn Kernel + 'k>,
+        limit_s: f64,
+    ) -> Result<Self, DeviceError> {
         Ok(Self {
             name: name.to_owned(),
             kernel,
@@ -120,12 +124,16 @@ impl OwnRun {
         Self { crash, ..self }
     }
 
-    fn name_failure(&self, function: &str, error: KernelError) -> DeviceError {
-        fail(&self.name, &self.describe_failure(function, error))
+    fn name_failure(&mut self, function: &str, error: KernelError) -> DeviceError {
+        let reason = self.describe_failure(function, error);
+        fail(&self.name, &reason)
     }
 
-    fn describe_failure(&self, function: &str, error: KernelError) -> String {
-        format!("{function} of {} units {error}", self.d)
+    fn describe_failure(&mut self, function: &str, error: KernelError) -> String {
+        match self.kernel.explain_failure() {
+            Some(words) => format!("{function} of {} units failed: {words}", self.d),
+            None => format!("{function} of {} units {error}", self.d),
+        }
     }
 }
 
@@ -142,7 +150,7 @@ pub(super) fn fail(kernel: &str, reason: &str) -> DeviceError {
     DeviceError::Kernel { kernel: kernel.to_owned(), reason: reason.to_owned() }
 }
 
-impl KernelRun for OwnRun {
+impl KernelRun for OwnRun<'_> {
     fn name(&self) -> &str {
         &self.name
     }

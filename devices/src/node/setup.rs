@@ -208,6 +208,7 @@ impl SharedHost {
             host: Some(RankHost {
                 spec: self.spec,
                 topology: self.topology,
+                place: self.place,
                 gpus: self.gpus,
                 _share: self.share,
             }),
@@ -245,6 +246,8 @@ pub struct RankHost {
     pub spec: NodeSpec,
     /// The hardware that the rank may use.
     pub topology: Arc<Topology>,
+    /// Its place among the ranks that share this hardware.
+    pub place: HostPlace,
     /// The GPUs that it drives.
     pub gpus: Vec<RankGpu>,
     /// Its claim on the cores and GPUs among the sessions of its process.

@@ -1,6 +1,6 @@
 //! The division of a host's cores among its ranks.
 
-use crate::host::topology::CoreInfo;
+use crate::host::topology::{CoreInfo, HostPlace, Topology};
 
 /// Deals cores to `count` ranks: the cores of rank `i` are element `i`.
 ///
@@ -31,6 +31,15 @@ pub fn share_cores(cores: &[CoreInfo], count: usize) -> Vec<Vec<CoreInfo>> {
             part.to_vec()
         })
         .collect()
+}
+
+/// Returns the core on which the rank at `place` runs a kernel of one thread: the first of its share. It is `None` if the host
+/// has fewer cores than ranks, or a CPU quota leaves only some of the cores.
+pub fn kernel_core(topology: &Topology, place: HostPlace) -> Option<CoreInfo> {
+    let cores = topology.affordable_cores();
+    let is_own = cores.len() >= place.count && topology.should_pin();
+    let share = is_own.then(|| share_cores(&cores, place.count).swap_remove(place.index));
+    share.and_then(|share| share.into_iter().next())
 }
 
 /// Returns the worth of a border before core `at`.

@@ -39,6 +39,21 @@ impl Topology {
         Some(ConfinedThread { topology: Arc::clone(self), before, thread: PhantomData })
     }
 
+    /// Binds the calling thread to the processing units of `core`, with the threads that it starts meanwhile, until the returned
+    /// value is dropped.
+    ///
+    /// # Errors
+    /// Returns [`DeviceError::BindingUnknown`] if the system does not tell where the thread may run, and the errors of
+    /// [`bind_current_thread`](Self::bind_current_thread).
+    pub fn confine_to_core(
+        self: &Arc<Self>,
+        core: &CoreInfo,
+    ) -> Result<ConfinedThread, DeviceError> {
+        let before = self.current_binding()?;
+        self.bind_current_thread(core)?;
+        Ok(ConfinedThread { topology: Arc::clone(self), before, thread: PhantomData })
+    }
+
     fn bind_to_units(&self, units: &[u32]) -> Result<(), String> {
         let mut set = CpuSet::new();
         for &unit in units {
@@ -99,6 +114,20 @@ mod tests {
             });
             assert_eq!(bound, core.pus);
         }
+    }
+
+    #[test]
+    fn a_thread_returns_from_the_core_that_it_was_confined_to() {
+        let topology = Arc::new(Topology::discover().unwrap());
+        if !topology.is_this_system() {
+            return;
+        }
+        let before = topology.current_binding().unwrap();
+        let core = topology.cores().swap_remove(0);
+        let confined = topology.confine_to_core(&core).unwrap();
+        assert_eq!(topology.current_binding().unwrap(), core.pus);
+        drop(confined);
+        assert_eq!(topology.current_binding().unwrap(), before);
     }
 
     #[test]

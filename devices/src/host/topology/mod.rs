@@ -15,6 +15,7 @@ mod parts;
 mod pci;
 mod summary;
 
+pub use binding::ConfinedThread;
 pub use kinds::KindInfo;
 pub use link::PciLink;
 pub use neighbours::HostPlace;
