@@ -7,7 +7,7 @@ use std::time::Instant;
 use clap::Args;
 use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
-use isochron_core::internal::KnownTimes;
+use isochron_core::internal::{KnownTimes, refuse_hpopta};
 use isochron_core::plan::KnownFrom;
 use isochron_devices::MeasureConfig;
 use isochron_hierarchy::balance::{
@@ -17,7 +17,7 @@ use isochron_hierarchy::model::{Fit, ModelError, Point};
 use isochron_hierarchy::times::{Measurement, Sample};
 use serde::Serialize;
 
-use crate::choices::{BalancingArguments, refuse_hpopta};
+use crate::choices::BalancingArguments;
 use crate::documents::FormatVersion;
 use crate::failure::Failure;
 use crate::lines::{count, output_width, wrap};

@@ -82,15 +82,6 @@ impl BalancingArguments {
     }
 }
 
-/// Refuses HPOPTA where models stand for measured times.
-pub fn refuse_hpopta(partitioner: Partitioner) -> Result<(), Error> {
-    if partitioner != Partitioner::Hpopta {
-        return Ok(());
-    }
-    let reason = "it takes measured times alone, and models stand for them here: use gpa or npa";
-    Err(Error::parameter("partitioner", partitioner, reason))
-}
-
 /// The name of an option, and the value that it was given.
 pub type GivenOption = (&'static str, Option<String>);
 

@@ -143,6 +143,14 @@ pub enum Error {
     /// A performance model is broken.
     #[error(transparent)]
     Model(#[from] ModelError),
+    /// A model of the program's own failed, or its times cannot be used.
+    #[error("the model of rank {rank}: {reason}")]
+    OwnModel {
+        /// The rank whose time it gives.
+        rank: usize,
+        /// The reason.
+        reason: String,
+    },
     /// A matrix cannot be spread, or moved, as asked.
     #[error(transparent)]
     Spread(#[from] SpreadError),
@@ -248,7 +256,8 @@ impl Error {
             | Error::Balance(_)
             | Error::Decide(_)
             | Error::Adaptive(_)
-            | Error::Layout(_) => ErrorClass::Run,
+            | Error::Layout(_)
+            | Error::OwnModel { .. } => ErrorClass::Run,
             Error::Shape(_)
             | Error::Parameter { .. }
             | Error::File { .. }

@@ -13,6 +13,8 @@ pub use crate::comm::pairs::{
 };
 pub use crate::comm::rounds::MeasureRounds;
 pub use crate::input::points::{AnyPointsFile, read_measured, read_points, read_surface};
+pub use crate::partition::benchmark::repeat_in_step;
+pub use crate::partition::config::refuse_hpopta;
 pub use crate::plan::format_utc;
 pub use crate::session::bind::bind_rank;
 pub use crate::session::find::FoundDevices;

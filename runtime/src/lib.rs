@@ -31,6 +31,7 @@
 //! | multiplies again and again | [`Session::prepare`](session::Session::prepare) and [`Product`](product::Product) |
 //! | keeps its matrices in the runtime's layout | [`Session::plan`](session::Session::plan), and `prepare` with the plan |
 //! | balances a loop of its own | [`rebalance::Rebalancer`] |
+//! | divides its work once, by measuring its own kernel | [`partition`] |
 //! | only divides work by measured points | [`hierarchy::split`], which needs no ranks |
 //! | only measures the devices of a host | [`devices::Node`] |
 
@@ -47,6 +48,7 @@ mod input;
 pub mod internal;
 pub mod matrix;
 mod output;
+pub mod partition;
 pub mod plan;
 pub mod prelude;
 pub mod product;

@@ -33,6 +33,7 @@ mod made_up;
 pub mod moving;
 pub mod own_loops;
 pub mod own_matrices;
+pub mod partitions;
 pub mod parts;
 pub mod scalapack;
 pub mod table;

@@ -1,12 +1,12 @@
 //! Layouts by models.
 
+use isochron_core::internal::refuse_hpopta;
 use isochron_hierarchy::layout::{
     FpmKl, FpmKlConfig, Layout, LayoutError, Method, SpeedSurface, by_models, fpm_kl, kl_columns,
 };
 use isochron_hierarchy::model::Surface;
 
 use super::{LayoutArguments, LayoutMethod, Times};
-use crate::choices::refuse_hpopta;
 use crate::failure::Failure;
 use crate::points::{borrow_models, make_models, read_all_points, read_surface};
 

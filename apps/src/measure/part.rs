@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
-use isochron_core::internal::{KnownTimes, MeasureRounds};
+use isochron_core::internal::{KnownTimes, repeat_in_step};
 use isochron_core::store::{JobStore, KernelSource};
 use isochron_devices::kernel::KernelRun;
-use isochron_devices::measure::measure_kernel;
 use isochron_devices::{DeviceError, DeviceInfo, MeasureConfig};
 use isochron_hierarchy::model::{Point, SurfacePoint};
 use isochron_hierarchy::times::Measurement;
@@ -144,7 +143,7 @@ impl StoredKernel {
     /// `kept`.
     ///
     /// # Errors
-    /// On every rank, returns the errors of [`measure_kernel`].
+    /// On every rank, returns the errors of [`repeat_in_step`].
     ///
     /// # Collective
     /// All ranks.
@@ -229,23 +228,6 @@ impl MeasuredWork for StoredKernel {
         self.save_times(comm)?;
         Ok(self.notices.clone())
     }
-}
-
-/// Measures `d` units of this rank's kernel while all ranks do the same, in step. A rank that `is_load` repeats as long
-/// as the others need it to. A failure is that of this rank alone.
-fn repeat_in_step(
-    comm: &dyn Comm,
-    kernel: &mut dyn KernelRun,
-    d: u64,
-    config: &MeasureConfig,
-    is_load: bool,
-) -> Result<Measurement, DeviceError> {
-    let mut rounds = MeasureRounds::new(comm);
-    let found =
-        measure_kernel(kernel, d, config, &mut |needed| rounds.ask_for_round(needed && !is_load));
-    // A rank that has ended, or that failed, takes part too.
-    while rounds.ask_for_round(false) {}
-    found
 }
 
 /// Describes the limits of measuring.

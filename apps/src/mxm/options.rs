@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Arg, Args, ValueEnum, ValueHint};
 use isochron_core::Error;
-use isochron_core::internal::read_forced_changes;
+use isochron_core::internal::{read_forced_changes, refuse_hpopta};
 use isochron_core::matrix::Op;
 use isochron_core::session::SessionBuilder;
 use isochron_core::store::StoreMode;
@@ -19,7 +19,6 @@ use num_complex::Complex64;
 
 use crate::choices::{
     BalancingArguments, NodeArguments, check_readers, give, name_strategies, refuse_given,
-    refuse_hpopta,
 };
 use crate::measuring::{MeasuringArguments, show_default};
 use crate::named_values::{name_all, name_blas};

@@ -44,6 +44,7 @@
 //! | moves matrices between layouts | [`matrix::redistribute`] |
 //! | reads and writes files with matrices | [`matrix::file`](mod@matrix::file) |
 //! | balances a loop of its own | [`rebalance::Rebalancer`] |
+//! | divides its work once, by measuring its own kernel | [`partition`] |
 //! | only divides work by measured points | [`hierarchy::split`] |
 //! | measures the devices of a host | [`devices::Node`] |
 //!
@@ -86,7 +87,7 @@ pub mod prelude;
 pub use isochron_core::{Error, ErrorClass};
 #[doc(inline)]
 pub use isochron_core::{
-    matrix, plan, product, progress, rebalance, report, session, store, verify,
+    matrix, partition, plan, product, progress, rebalance, report, session, store, verify,
 };
 pub use isochron_devices as devices;
 pub use isochron_hierarchy as hierarchy;

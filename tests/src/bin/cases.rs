@@ -18,7 +18,7 @@ use isochron_tests::covering::Coverage;
 use isochron_tests::traps::TRAPS;
 use isochron_tests::{
     bad_times, cases, changes, general, golden, learning, learning_sessions, moving, own_loops,
-    own_matrices, parts, scalapack, table, travel,
+    own_matrices, partitions, parts, scalapack, table, travel,
 };
 
 /// The words of the command line.
@@ -113,6 +113,10 @@ fn run_own_loops(comm: &Arc<dyn Comm>, only: &str) {
     groups.run_shared("rows that stay in place", own_loops::rows_that_stay_in_place);
     groups.run_shared("rows without memory", own_loops::rows_without_memory);
     groups.run_shared("loops of few units", own_loops::loops_of_few_units);
+    groups.run_shared("benchmarks", partitions::benchmarks);
+    groups.run_shared("kernels of unlike speed", partitions::kernels_of_unlike_speed);
+    groups.run_shared("models of one's own", partitions::models_of_ones_own);
+    groups.run_shared("failing partitions", partitions::failing_partitions);
 }
 
 fn run_all(comm: &Arc<dyn Comm>, arguments: &CaseArguments) {
