@@ -1,7 +1,7 @@
 //! `cargo xtask install`: the library for programs in C, C++ and Fortran, in a folder of its own.
 //!
 //! ```text
-//! DIR/include/        isochron.h, isochron.f90
+//! DIR/include/        isochron.h, isochron_kernel.h, isochron.f90
 //! DIR/lib/            libisochron-openmpi.so.0 and libisochron-mpich.so.0, with links to them
 //! DIR/lib/pkgconfig/  isochron-openmpi.pc and isochron-mpich.pc, which find the rest from their own place
 //! ```
@@ -24,7 +24,11 @@ use crate::workspace::Workspace;
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The files for compilers, which are the same with every MPI library.
-const SOURCES: [&str; 2] = ["runtime/c/include/isochron.h", "runtime/c/fortran/isochron.f90"];
+const SOURCES: [&str; 3] = [
+    "runtime/c/include/isochron.h",
+    "devices/kernel/include/isochron_kernel.h",
+    "runtime/c/fortran/isochron.f90",
+];
 
 /// The folder, and the libraries that are installed.
 #[derive(Debug, clap::Args)]

@@ -29,5 +29,5 @@ fn the_generated_header_is_the_committed_one() {
 fn the_header_is_c99_and_cpp() {
     let program = "#include \"isochron_kernel.h\"\n\
                    const isochron_kernel_t isochron_kernel = {ISOCHRON_KERNEL_ABI, \"none\", 0, 0, 0, 0};\n";
-    check_compiles(&package().join("include"), program);
+    check_compiles(&[package().join("include")], program);
 }

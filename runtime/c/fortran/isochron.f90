@@ -7,7 +7,7 @@ module isochron
   implicit none
 
   integer(c_int), parameter :: ISOCHRON_ABI_MAJOR = 0
-  integer(c_int), parameter :: ISOCHRON_ABI_MINOR = 6
+  integer(c_int), parameter :: ISOCHRON_ABI_MINOR = 7
 
   integer(c_int), parameter :: ISOCHRON_OK = 0
   integer(c_int), parameter :: ISOCHRON_ARGUMENT = 1
@@ -83,6 +83,46 @@ module isochron
     type(c_ptr) :: units = c_null_ptr
     type(c_ptr) :: seconds = c_null_ptr
     integer(c_int64_t) :: max_units = 0
+  end type
+
+  integer(c_int32_t), parameter :: ISOCHRON_KERNEL_ABI = 1
+  integer(c_int32_t), parameter :: ISOCHRON_KERNEL_OK = 0
+  integer(c_int32_t), parameter :: ISOCHRON_KERNEL_INTERRUPTED = -1
+  integer(c_int32_t), parameter :: ISOCHRON_KERNEL_NO_MEMORY = -2
+
+  ! A kernel of the program, as isochron_kernel.h describes it. name: c_loc of a target that ends with c_null_char, or null.
+  ! The others are c_funloc of functions with bind(c):
+  !   complexity(d): integer(c_int64_t), value; the result is real(c_double)
+  !   initialize(d, context): integer(c_int64_t), value, and type(c_ptr), intent(inout)
+  !   execute(context, interrupted): type(c_ptr), value, and integer(c_int32_t), volatile
+  !   finalize(context): type(c_ptr), value
+  ! The results of these three are integer(c_int32_t): ISOCHRON_KERNEL_OK, or a failure.
+  type, bind(c) :: isochron_kernel_t
+    integer(c_int32_t) :: abi = ISOCHRON_KERNEL_ABI
+    type(c_ptr) :: name = c_null_ptr
+    type(c_funptr) :: complexity = c_null_funptr
+    type(c_funptr) :: initialize = c_null_funptr
+    type(c_funptr) :: execute = c_null_funptr
+    type(c_funptr) :: finalize = c_null_funptr
+  end type
+
+  ! The measured time of a kernel.
+  type, bind(c) :: isochron_point_t
+    integer(c_int64_t) :: struct_size = 40
+    integer(c_int64_t) :: units = 0
+    real(c_double) :: seconds = 0
+    integer(c_int64_t) :: repetitions = 0
+    real(c_double) :: half_width_s = 0
+  end type
+
+  ! A model of a rank's time, of the program's own: c_funloc of functions with bind(c):
+  !   time(context, units): type(c_ptr), value, and real(c_double), value; the result is real(c_double)
+  !   update(context, point): type(c_ptr), value, and type(isochron_point_t), intent(in); the result is integer(c_int), 0 for success
+  type, bind(c) :: isochron_model_t
+    integer(c_int64_t) :: struct_size = 32
+    type(c_funptr) :: time = c_null_funptr
+    type(c_funptr) :: update = c_null_funptr
+    type(c_ptr) :: context = c_null_ptr
   end type
 
   interface
@@ -376,6 +416,55 @@ module isochron
     function isochron_close_balancer(balancer) bind(c, name="isochron_close_balancer") result(status)
       import :: c_int, c_ptr
       type(c_ptr), value :: balancer
+      integer(c_int) :: status
+    end function
+
+    ! initialize finds params in its context.
+    function isochron_benchmark(session, kernel, params, units, config, point) &
+        bind(c, name="isochron_benchmark") result(status)
+      import :: c_int, c_int64_t, c_char, c_ptr, isochron_kernel_t, isochron_point_t
+      type(c_ptr), value :: session, params
+      type(isochron_kernel_t), intent(in) :: kernel
+      integer(c_int64_t), value :: units
+      character(kind=c_char), intent(in) :: config(*)
+      type(isochron_point_t), intent(inout) :: point
+      integer(c_int) :: status
+    end function
+
+    ! models: c_loc of an array of isochron_model_t, one for each rank, or c_null_ptr with n_models 0.
+    function isochron_partition(session, units, config, models, n_models, partition) &
+        bind(c, name="isochron_partition") result(status)
+      import :: c_int, c_int64_t, c_char, c_ptr
+      type(c_ptr), value :: session, models
+      integer(c_int64_t), value :: units, n_models
+      character(kind=c_char), intent(in) :: config(*)
+      type(c_ptr), intent(out) :: partition
+      integer(c_int) :: status
+    end function
+
+    function isochron_partition_iterate(partition, kernel, params, ended) &
+        bind(c, name="isochron_partition_iterate") result(status)
+      import :: c_int, c_ptr, isochron_kernel_t
+      type(c_ptr), value :: partition, params
+      type(isochron_kernel_t), intent(in) :: kernel
+      integer(c_int), intent(out) :: ended
+      integer(c_int) :: status
+    end function
+
+    ! units and seconds have room for n_ranks numbers, one for each rank.
+    function isochron_partition_units(partition, units, seconds, n_ranks) &
+        bind(c, name="isochron_partition_units") result(status)
+      import :: c_int, c_int64_t, c_double, c_ptr
+      type(c_ptr), value :: partition
+      integer(c_int64_t), intent(out) :: units(*)
+      real(c_double), intent(out) :: seconds(*)
+      integer(c_int64_t), value :: n_ranks
+      integer(c_int) :: status
+    end function
+
+    function isochron_close_partition(partition) bind(c, name="isochron_close_partition") result(status)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: partition
       integer(c_int) :: status
     end function
 

@@ -19,6 +19,11 @@
  *   after a change: isochron_part, and isochron_move for each array
  *   isochron_close_balancer
  *
+ * It divides work by benchmarks of a kernel of its own, from nothing. isochron_kernel.h describes kernels:
+ *
+ *   isochron_partition; isochron_partition_iterate, until it says that it has ended
+ *   isochron_partition_units; isochron_close_partition
+ *
  * Every call except isochron_strerror and isochron_last_error returns a status: ISOCHRON_OK, or why it failed.
  * isochron_last_error explains it in a sentence. A call that fails writes null for handles, texts and states, and 0 for
  * single numbers; arrays and structs stay as they are. Calls named collective are made by all ranks, in the same order. A handle is used on the thread that made it.
@@ -28,13 +33,14 @@
 #define ISOCHRON_H
 
 #include <stdint.h>
+#include "isochron_kernel.h"
 
 // Major version of the interface. A program can call a library with the same major version as its header and the same
 // or a higher minor version. isochron_abi returns both.
 #define ISOCHRON_ABI_MAJOR 0
 
 // Minor version of the interface. It grows with every added call, setting, constant and struct.
-#define ISOCHRON_ABI_MINOR 6
+#define ISOCHRON_ABI_MINOR 7
 
 // The call succeeded.
 #define ISOCHRON_OK 0
@@ -89,6 +95,9 @@
 
 // A loop of the program, balanced over the ranks.
 typedef struct isochron_balancer_t isochron_balancer_t;
+
+// A division of work over the ranks, made by benchmarks of a kernel of the program.
+typedef struct isochron_partition_t isochron_partition_t;
 
 // A product that is planned once and run many times.
 typedef struct isochron_product_t isochron_product_t;
@@ -201,6 +210,34 @@ typedef struct {
   // The most units to give; 0 for no limit.
   int64_t max_units;
 } isochron_times_t;
+
+// The measured time of a kernel. Set struct_size to sizeof(isochron_point_t). Later versions may append fields.
+typedef struct {
+  // Bytes of this struct.
+  int64_t struct_size;
+  // Units.
+  int64_t units;
+  // Mean seconds of a run.
+  double seconds;
+  // Repetitions; 0 if a run took too long and was stopped: seconds is a lower bound then.
+  int64_t repetitions;
+  // Half-width of the confidence interval of the mean, in seconds.
+  double half_width_s;
+} isochron_point_t;
+
+// A model of a rank's time, of the program's own. Set struct_size to sizeof(isochron_model_t). Every rank has a copy of the
+// model of each rank, and each copy gets the same points. Rank 0 divides by the times of its copies.
+typedef struct {
+  // Bytes of this struct.
+  int64_t struct_size;
+  // Returns the seconds that units take: more than 0, growing with the units, which may be any number between whole ones too.
+  double (*time)(void *context, double units);
+  // Takes a measured point, on all ranks. Returns 0, or another number for a failure. The points of an iteration that has
+  // failed may come again.
+  int (*update)(void *context, const isochron_point_t *point);
+  // Passed on to both.
+  void *context;
+} isochron_model_t;
 
 #ifdef __cplusplus
 extern "C" {
@@ -603,6 +640,83 @@ int isochron_restore(isochron_session_t *session,
 //
 // Safety: No call of it is under way.
 int isochron_close_balancer(isochron_balancer_t *balancer);
+
+// Measures a kernel of the program with this rank's units, while all ranks do the same, each with its own number. They repeat in
+// step, as long as one of them needs another repetition, since ranks that share a host slow each other down. The calling thread
+// is bound to the first core of this rank's share of its host meanwhile. isochron_kernel.h describes kernels; when initialize is
+// called, *context is params. config is null or settings, written as for isochron_open.
+//
+// | setting | ranks | meaning |
+// |---|---|---|
+// | min_reps, max_reps | same | fewest and most repetitions (default 3 and 20) |
+// | confidence, precision | same | confidence of the interval (default 0.95), and the half-width at which repeating stops, as a part of the mean (default 0.025) |
+// | max_seconds | same | seconds after which nothing is repeated (default 10); a run of twice as long is interrupted |
+// | unbound | same | true leaves the thread where it may run, for kernels with several threads (default false) |
+//
+// 0 units give a point of 0 seconds and 0 repetitions.
+//
+// Collective: all ranks of the session, with the same settings.
+//
+// Safety: kernel is null or points to a kernel, whose functions may be called with these params; config is null or a string; point
+// is null or points to a struct as long as its first field says.
+int isochron_benchmark(isochron_session_t *session,
+                       const isochron_kernel_t *kernel,
+                       void *params,
+                       int64_t units,
+                       const char *config,
+                       isochron_point_t *point);
+
+// Begins to divide units over the ranks by benchmarks of a kernel of the program. Call isochron_partition_iterate until it
+// says that it has ended. Without models (null and 0) the points of each rank make a model by the setting fit. With some, one
+// for each rank, these divide. config is null or settings, written as for isochron_open: those of isochron_benchmark, and these.
+//
+// | setting | ranks | meaning |
+// |---|---|---|
+// | epsilon | same | imbalance of the times, beyond their noise, at which it ends (default 0.05) |
+// | max_iterations | same | most divisions that are measured (default 10) |
+// | fit | same | model made of the points: piecewise-speed (the default), piecewise-time, akima, raw-piecewise, cpm |
+// | partitioner | same | gpa (the default) or npa |
+// | granule | same | units are given in multiples of this, and the rest to one rank (default 1) |
+//
+// Close the partition by isochron_close_partition.
+//
+// Collective: all ranks of the session, with the same units, settings and number of models.
+//
+// Safety: config is null or a string; models is null or has n_models structs, whose functions may be called with their contexts until
+// the partition is closed; partition is null or may be written.
+int isochron_partition(isochron_session_t *session,
+                       int64_t units,
+                       const char *config,
+                       const isochron_model_t *models,
+                       int64_t n_models,
+                       isochron_partition_t **partition);
+
+// Measures the kernel with this rank's units of the next division, as isochron_benchmark does; updates the models, and divides
+// anew. Writes 1 to ended if that was the last time, otherwise 0. After the end it does nothing. After a failure the next call
+// measures the same division again.
+//
+// Collective: all ranks of the session.
+//
+// Safety: kernel and params are as for isochron_benchmark; ended is null or may be written.
+int isochron_partition_iterate(isochron_partition_t *partition,
+                               const isochron_kernel_t *kernel,
+                               void *params,
+                               int *ended);
+
+// Writes the units of each rank and their seconds; seconds may be null. They are those of the division that was measured
+// last, and after the end of the result. A rank without units has 0 seconds. The parts follow each other in the order of the
+// ranks, so the first unit of a part is the sum of the numbers before its own.
+//
+// Safety: units and seconds are null or have n_ranks numbers.
+int isochron_partition_units(const isochron_partition_t *partition,
+                             int64_t *units,
+                             double *seconds,
+                             int64_t n_ranks);
+
+// Closes a partition.
+//
+// Safety: No call of it is under way.
+int isochron_close_partition(isochron_partition_t *partition);
 
 #ifdef __cplusplus
 }  // extern "C"

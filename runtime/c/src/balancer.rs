@@ -307,7 +307,7 @@ pub unsafe extern "C" fn isochron_units(
 }
 
 /// Checks that an array of the program has a number for each rank.
-fn check_ranks(name: &str, given: i64, ranks: usize) -> Result<(), CallFailure> {
+pub(crate) fn check_ranks(name: &str, given: i64, ranks: usize) -> Result<(), CallFailure> {
     if given == ranks as i64 {
         return Ok(());
     }

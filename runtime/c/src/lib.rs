@@ -11,6 +11,7 @@
 //! | [`isochron_gemm`], [`isochron_prepare`], [`isochron_run`], [`isochron_last_run`], [`isochron_plan`], [`isochron_close_product`] | products |
 //! | [`isochron_from_descriptor`], [`isochron_elements`] | a matrix of ScaLAPACK, and the elements of this rank |
 //! | [`isochron_split`] | units divided by measured times |
+//! | [`isochron_benchmark`], [`isochron_partition`], [`isochron_partition_iterate`], [`isochron_partition_units`], [`isochron_close_partition`] | units divided by benchmarks of the program's kernel |
 //! | [`isochron_balancer`], [`isochron_balancer_by_times`], [`isochron_measure_move_unit_s`], [`isochron_part`], [`isochron_neighbours`], [`isochron_begin`], [`isochron_end`], [`isochron_record`], [`isochron_balance`], [`isochron_units`], [`isochron_shares`], [`isochron_move`], [`isochron_move_blocks`], [`isochron_balancer_report`], [`isochron_state`], [`isochron_restore`], [`isochron_close_balancer`] | a loop of the program |
 //!
 //! The Rust library does all of it. This crate checks arguments and passes them on.
@@ -40,6 +41,7 @@ mod handles;
 mod matrix;
 mod memory;
 mod operands;
+mod partition;
 mod pointers;
 mod product;
 mod session;
@@ -55,6 +57,7 @@ pub use element::*;
 pub use handles::SessionHandle;
 pub use matrix::*;
 pub use memory::*;
+pub use partition::*;
 pub use product::*;
 pub use session::*;
 pub use split::*;

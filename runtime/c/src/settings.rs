@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use isochron::hierarchy::SplitOptions;
+use isochron::partition::{BenchmarkConfig, PartitionConfig};
 use isochron::prelude::{
     BalanceConfig, LoopPart, ProductConfig, RebalanceConfig, SessionBuilder, Split, Strategy,
 };
@@ -56,11 +57,13 @@ pub(crate) fn split_settings(text: &str) -> Result<Vec<(&str, &str)>, CallFailur
 
 /// Refuses a name: tells which call has a setting of this name, or else the nearest one that exists.
 pub(crate) fn refuse_name(name: &str, known: &[&str]) -> CallFailure {
-    let others: [(&[&str], &str); 4] = [
+    let others: [(&[&str], &str); 6] = [
         (&OF_SESSION, "isochron_open"),
         (&OF_PRODUCTS, "isochron_set"),
         (&OF_BALANCER, "isochron_balancer"),
         (&OF_SPLIT, "isochron_split"),
+        (&OF_BENCHMARK, "isochron_benchmark"),
+        (&OF_PARTITION, "isochron_partition"),
     ];
     if let Some((_, call)) = others.iter().find(|(names, _)| names.contains(&name)) {
         return CallFailure::setting(format!(
@@ -231,6 +234,62 @@ pub(crate) fn read_split(text: &str) -> Result<SplitOptions, CallFailure> {
     Ok(how)
 }
 
+/// Settings of a benchmark, which a partition has too.
+const OF_BENCHMARK: [&str; 6] =
+    ["min_reps", "max_reps", "confidence", "precision", "max_seconds", "unbound"];
+
+/// Applies a setting of a benchmark; returns `false` if it is no such setting.
+fn apply_to_benchmark(
+    config: &mut BenchmarkConfig,
+    name: &str,
+    value: &str,
+) -> Result<bool, CallFailure> {
+    match name {
+        "min_reps" => config.measure.min_reps = read_value(name, value)?,
+        "max_reps" => config.measure.max_reps = read_value(name, value)?,
+        "confidence" => config.measure.confidence = read_value(name, value)?,
+        "precision" => config.measure.precision = read_value(name, value)?,
+        "max_seconds" => config.measure.max_seconds = read_value(name, value)?,
+        "unbound" => config.unbound = read_value(name, value)?,
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// Reads the settings of a benchmark.
+pub(crate) fn read_benchmark(text: &str) -> Result<BenchmarkConfig, CallFailure> {
+    let mut config = BenchmarkConfig::default();
+    for (name, value) in split_settings(text)? {
+        if !apply_to_benchmark(&mut config, name, value)? {
+            return Err(refuse_name(name, &OF_BENCHMARK));
+        }
+    }
+    Ok(config)
+}
+
+/// Settings of a partition, without those of its benchmarks.
+const OF_PARTITION: [&str; 5] = ["epsilon", "max_iterations", "fit", "partitioner", "granule"];
+
+/// Reads the settings of a partition.
+pub(crate) fn read_partition(text: &str) -> Result<PartitionConfig, CallFailure> {
+    let (mut config, mut benchmark) = (PartitionConfig::default(), BenchmarkConfig::default());
+    for (name, value) in split_settings(text)? {
+        if apply_to_benchmark(&mut benchmark, name, value)? {
+            continue;
+        }
+        match name {
+            "epsilon" => config.epsilon = read_value(name, value)?,
+            "max_iterations" => config.max_iterations = read_value(name, value)?,
+            "fit" => config.fit = read_value(name, value)?,
+            "partitioner" => config.partitioner = read_value(name, value)?,
+            "granule" => config.granule = read_value(name, value)?,
+            _ => return Err(refuse_name(name, &[&OF_PARTITION[..], &OF_BENCHMARK].concat())),
+        }
+    }
+    let BenchmarkConfig { measure, unbound } = benchmark;
+    Ok(PartitionConfig { measure, unbound, ..config })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -268,6 +327,8 @@ mod tests {
     fn a_value_of_another_type_is_named_with_its_setting() {
         let failure = read_balancer("weight=x").unwrap_err();
         assert!(format!("{failure:?}").contains("use a number"), "{failure:?}");
+        let failure = read_partition("unbound=maybe").unwrap_err();
+        assert!(format!("{failure:?}").contains("unbound=maybe"), "{failure:?}");
         for text in ["granule=-1", "window=x", "sweeps=", "window=99999999999999999999"] {
             let failure = read_balancer(text).unwrap_err();
             assert!(

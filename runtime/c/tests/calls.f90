@@ -15,6 +15,7 @@ program calls
   call try_products()
   call try_splits()
   call try_loops()
+  call try_partitions()
   call check(isochron_save_models(session))
   call check(isochron_close(session))
   if (rank == 0) print '(a)', "all calls are right"
@@ -198,6 +199,92 @@ contains
     call check(isochron_close_balancer(restored))
     call check(isochron_close_balancer(balancer))
   end subroutine
+
+  ! Models divide: the kernel's own times are those of hardly any work.
+  subroutine try_partitions()
+    type(isochron_kernel_t) :: kernel
+    type(isochron_model_t), target :: models(3)
+    type(isochron_point_t) :: point
+    integer(c_int64_t), target :: limit, shares(3) = [10, 20, 30]
+    integer(c_int64_t) :: all_units(3)
+    real(c_double) :: seconds(3)
+    integer(c_int) :: ended
+    type(c_ptr) :: partition
+    integer :: i
+    call expect("the size of a point", point%struct_size == c_sizeof(point))
+    call expect("the size of a model", models(1)%struct_size == c_sizeof(models(1)))
+    kernel = isochron_kernel_t(complexity=c_funloc(count_work), initialize=c_funloc(begin_work), &
+                               execute=c_funloc(do_work), finalize=c_funloc(end_work))
+    do i = 1, 3
+      models(i) = isochron_model_t(time=c_funloc(tell_time), update=c_funloc(take_point), context=c_loc(shares(i)))
+    end do
+    limit = merge(10, 60, rank == 0)
+    call check(isochron_benchmark(session, kernel, c_loc(limit), 5_c_int64_t, "min_reps=2 max_reps=2"//c_null_char, point))
+    call expect("a point", point%units == 5 .and. point%seconds > 0 .and. point%repetitions > 0 .and. point%half_width_s >= 0)
+    ! The even division takes the first rank too long.
+    call check(isochron_partition(session, units, "max_seconds=0.2"//c_null_char, c_loc(models), 3_c_int64_t, partition))
+    call check(isochron_partition_iterate(partition, kernel, c_loc(limit), ended))
+    call expect("it goes on", ended == 0)
+    call check(isochron_partition_iterate(partition, kernel, c_loc(limit), ended))
+    call expect("the end", ended == 1)
+    call check(isochron_partition_units(partition, all_units, seconds, 3_c_int64_t))
+    call expect("the units of the models", all(all_units == shares) .and. all(seconds > 0))
+    call check(isochron_close_partition(partition))
+  end subroutine
+
+  function count_work(d) result(work) bind(c)
+    integer(c_int64_t), value :: d
+    real(c_double) :: work
+    work = real(d, c_double)
+  end function
+
+  ! The context has the most units that end by themselves, and gets 1 if there are more.
+  function begin_work(d, context) result(code) bind(c)
+    integer(c_int64_t), value :: d
+    type(c_ptr), intent(inout) :: context
+    integer(c_int32_t) :: code
+    integer(c_int64_t), pointer :: limit
+    call c_f_pointer(context, limit)
+    if (d <= limit) context = c_null_ptr
+    code = ISOCHRON_KERNEL_OK
+  end function
+
+  function do_work(context, interrupted) result(code) bind(c)
+    type(c_ptr), value :: context
+    integer(c_int32_t), volatile :: interrupted
+    integer(c_int32_t) :: code
+    real(c_double), volatile :: work
+    integer :: i
+    do i = 1, 1000
+      work = i
+    end do
+    do while (c_associated(context) .and. interrupted == 0)
+      work = interrupted
+    end do
+    code = merge(ISOCHRON_KERNEL_INTERRUPTED, ISOCHRON_KERNEL_OK, c_associated(context))
+  end function
+
+  function end_work(context) result(code) bind(c)
+    type(c_ptr), value :: context
+    integer(c_int32_t) :: code
+    code = merge(ISOCHRON_KERNEL_OK, ISOCHRON_KERNEL_OK, c_associated(context))
+  end function
+
+  function tell_time(context, x) result(seconds) bind(c)
+    type(c_ptr), value :: context
+    real(c_double), value :: x
+    real(c_double) :: seconds
+    integer(c_int64_t), pointer :: share
+    call c_f_pointer(context, share)
+    seconds = x / share
+  end function
+
+  function take_point(context, point) result(code) bind(c)
+    type(c_ptr), value :: context
+    type(isochron_point_t), intent(in) :: point
+    integer(c_int) :: code
+    code = merge(0, 1, c_associated(context) .and. point%units > 0 .and. point%seconds > 0)
+  end function
 
   ! Lists the rows of a part by their numbers, and one to three times each as blocks, with the lengths of these in bytes.
   subroutine list_blocks(first, count, rows, lengths, blocks)

@@ -6,7 +6,9 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
+use std::sync::atomic::AtomicI32;
 
+use isochron::devices::kernel::KernelTable;
 use isochron_c::*;
 use proptest::prelude::*;
 
@@ -16,7 +18,7 @@ const NUMBERS: [i64; 9] = [8, 5, 2, 1, 0, 3, -1, i64::MAX, i64::MIN];
 /// A number of bytes that overflows nothing, and that no process can address.
 const HUGE: i64 = 1 << 48;
 
-const TEXTS: [&CStr; 12] = [
+const TEXTS: [&CStr; 13] = [
     c"",
     c"block=4",
     c"blas=embedded grouping=node strategy=homogeneous host_scope=comm",
@@ -29,6 +31,7 @@ const TEXTS: [&CStr; 12] = [
     c"strategy=homogeneous",
     c"\xff\xfe",
     c"sweeps=-1;;x",
+    c"max_reps=3 unbound=true",
 ];
 
 /// Bytes of blocks of at most 8 units.
@@ -45,6 +48,43 @@ type Visit = unsafe extern "C" fn(*mut c_void, i64, i64, *mut c_void);
 
 unsafe extern "C" fn visit_element(_: *mut c_void, row: i64, col: i64, element: *mut c_void) {
     assert!(row >= 0 && col >= 0 && !element.is_null());
+}
+
+/// A kernel that does nothing, and fails if it has a context.
+static KERNEL: KernelTable = KernelTable {
+    abi: 1,
+    name: ptr::null(),
+    complexity: Some(count_work),
+    initialize: Some(begin_work),
+    execute: Some(do_work),
+    finalize: Some(end_work),
+};
+
+unsafe extern "C" fn count_work(d: u64) -> f64 {
+    d as f64
+}
+
+unsafe extern "C" fn begin_work(d: u64, context: *mut *mut c_void) -> i32 {
+    assert!(d > 0 && !context.is_null());
+    0
+}
+
+unsafe extern "C" fn do_work(context: *mut c_void, interrupted: *const AtomicI32) -> i32 {
+    assert!(!interrupted.is_null());
+    i32::from(!context.is_null())
+}
+
+unsafe extern "C" fn end_work(_: *mut c_void) -> i32 {
+    0
+}
+
+/// Takes 1 s for a unit, or with a context no time that there is.
+unsafe extern "C" fn tell_time(context: *mut c_void, units: f64) -> f64 {
+    if context.is_null() { units } else { f64::NAN }
+}
+
+unsafe extern "C" fn take_point(_: *mut c_void, point: *const PointTable) -> c_int {
+    c_int::from(point.is_null())
 }
 
 /// The bytes that decide on a call and its arguments.
@@ -128,9 +168,10 @@ impl<'a> Caller<'a> {
 
     /// Makes one call.
     fn make_call(&mut self, draw: &Draw) {
-        let status = match draw[0] % 3 {
+        let status = match draw[0] % 4 {
             0 => self.call_session(draw),
             1 => self.call_product(draw),
+            3 => self.call_partition(draw),
             _ => self.call_balancer(draw),
         };
         // SAFETY: a text that lives until the next call.
@@ -222,6 +263,55 @@ impl<'a> Caller<'a> {
         status
     }
 
+    fn call_partition(&mut self, draw: &Draw) -> c_int {
+        let mut handle = ptr::null_mut::<PartitionHandle>();
+        let session = self.pick_handle::<SessionHandle>(draw[2]);
+        let partition = self.pick_handle::<PartitionHandle>(draw[2]);
+        let (number, text) = (pick_number(draw[3]), pick_text(draw[4]));
+        let kernel = if draw[5] == 255 { ptr::null() } else { &raw const KERNEL };
+        let pick_context =
+            |byte: u8| if byte.is_multiple_of(5) { ptr::dangling_mut() } else { ptr::null_mut() };
+        let mut point = PointTable {
+            struct_size: if draw[9] == 255 { number } else { size_of::<PointTable>() as i64 },
+            ..PointTable::default()
+        };
+        let model = ModelTable {
+            struct_size: if draw[9] == 254 { number } else { size_of::<ModelTable>() as i64 },
+            time: (draw[9] != 253).then_some(tell_time as _),
+            update: Some(take_point),
+            context: pick_context(draw[8]),
+        };
+        let mut ended = 0;
+        let (units, seconds) = (self.pick_data(0, draw[6]), self.pick_data(1, draw[7]));
+        // SAFETY: the places are our own, handles may be any numbers, and there is one model and one rank.
+        let status = unsafe {
+            match draw[1] % 8 {
+                0 => isochron_benchmark(
+                    session,
+                    kernel,
+                    pick_context(draw[10]),
+                    number,
+                    text,
+                    &mut point,
+                ),
+                1 | 2 => {
+                    let n_models = i64::from(draw[11] % 2);
+                    isochron_partition(session, number, text, &model, n_models, &mut handle)
+                }
+                3 | 4 => isochron_partition_iterate(
+                    partition,
+                    kernel,
+                    pick_context(draw[10]),
+                    &mut ended,
+                ),
+                5 | 6 => isochron_partition_units(partition, units.cast(), seconds.cast(), 1),
+                _ => isochron_close_partition(partition),
+            }
+        };
+        self.handles.extend((!handle.is_null()).then_some(handle.addr()));
+        status
+    }
+
     fn call_balancer(&mut self, draw: &Draw) -> c_int {
         let mut handle = ptr::null_mut::<BalancerHandle>();
         let (mut first, mut count, mut changed, mut after) = (0, 0, 0, 0);
@@ -296,6 +386,7 @@ impl Drop for Caller<'_> {
                 isochron_close(ptr::without_provenance_mut(handle));
                 isochron_close_product(ptr::without_provenance_mut(handle));
                 isochron_close_balancer(ptr::without_provenance_mut(handle));
+                isochron_close_partition(ptr::without_provenance_mut(handle));
             }
         }
         for &memory in &self.memory {
@@ -351,9 +442,10 @@ fn any_sequence_of_calls_returns_statuses() {
     let config = ProptestConfig::with_cases(count_cases());
     proptest!(config, |(draws in prop::collection::vec(any::<Draw>(), 1..40))| {
         let mut caller = Caller::new(&comms);
-        // A session and a balancer to begin with.
+        // A session, a partition and a balancer to begin with.
         caller.make_call(&[0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0]);
-        caller.make_call(&[2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        caller.make_call(&[3, 1, 0, 0, 12, 0, 0, 0, 0, 0, 0, 0]);
+        caller.make_call(&[2, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
         for draw in &draws {
             caller.make_call(draw);
         }

@@ -8,9 +8,19 @@ use std::path::PathBuf;
 use isochron_support::headers::{check_committed, check_compiles};
 
 /// The files with calls, in the order of the header.
-const SOURCES: [&str; 11] = [
-    "version", "status", "memory", "handles", "session", "matrix", "element", "product", "times",
-    "split", "balancer",
+const SOURCES: [&str; 12] = [
+    "version",
+    "status",
+    "memory",
+    "handles",
+    "session",
+    "matrix",
+    "element",
+    "product",
+    "times",
+    "split",
+    "balancer",
+    "partition",
 ];
 
 /// Stands for `mpi.h`.
@@ -62,8 +72,9 @@ fn the_header_is_c99_and_cpp() {
         "#include \"isochron.h\"\n{MADE_UP_MPI}#include \"isochron.h\"\n#include \"isochron.h\"\n\
          int main(void) {{ isochron_session_t *s = 0; return isochron_open_comm(0, 0, &s); }}\n"
     );
+    let folders = ["include", "../../devices/kernel/include"].map(|folder| package().join(folder));
     for program in [plain, &with_mpi] {
-        check_compiles(&package().join("include"), program);
+        check_compiles(&folders, program);
     }
 }
 

@@ -79,13 +79,39 @@ static void count_element(void *context, int64_t row, int64_t col, void *element
   *(int *)context += row >= 0 && col >= 0 && element != NULL;
 }
 
+/* A kernel and a model of no work. */
+static double count_work(uint64_t d) { return (double)d; }
+static int32_t begin_work(uint64_t d, void **context) { return d > 0 && context ? ISOCHRON_KERNEL_OK : 1; }
+static int32_t do_work(void *context, const isochron_flag_t *interrupted)
+{
+  for (volatile int i = 0; i < 1000; i++)
+    continue;
+  return context && interrupted ? 1 : ISOCHRON_KERNEL_OK;
+}
+static int32_t end_work(void *context) { return context ? 1 : ISOCHRON_KERNEL_OK; }
+static const isochron_kernel_t KERNEL = {ISOCHRON_KERNEL_ABI, NULL, count_work, begin_work, do_work, end_work};
+static double tell_time(void *context, double units) { return context ? -1.0 : units; }
+static int take_point(void *context, const isochron_point_t *point) { return context || point->units < 1; }
+
+/* Calls with an invalid partition. */
+static void try_partition(isochron_partition_t *partition)
+{
+  int64_t units[64];
+  int ended, other;
+  REFUSED_NUMBERS(ended, other, 0, (other = 0, isochron_partition_iterate(partition, &KERNEL, NULL, &ended)));
+  REFUSED(isochron_partition_units(partition, units, NULL, 1));
+  REFUSED(isochron_close_partition(partition));
+}
+
 /* Calls with an invalid session. */
 static void try_session(isochron_session_t *session)
 {
   isochron_matrix_t a = describe(0), b = describe(1), c = describe(2);
   isochron_product_t *product;
   isochron_balancer_t *balancer;
+  isochron_partition_t *partition;
   isochron_last_run_t run = {.struct_size = sizeof run};
+  isochron_point_t point = {.struct_size = sizeof point};
   const char *text;
   double seconds = 77.0;
   int n_elements = 0;
@@ -102,6 +128,8 @@ static void try_session(isochron_session_t *session)
   REFUSED_TO(balancer, isochron_balancer(session, 10, NULL, &balancer));
   REFUSED_TO(balancer, isochron_balancer_by_times(session, 10, NULL, NULL, &balancer));
   REFUSED_TO(balancer, isochron_restore(session, "{}", 2, &balancer));
+  REFUSED(isochron_benchmark(session, &KERNEL, NULL, 5, NULL, &point));
+  REFUSED_TO(partition, isochron_partition(session, 10, NULL, NULL, 0, &partition));
   REFUSED(isochron_close(session));
 }
 
@@ -543,6 +571,64 @@ static void try_balancers(isochron_session_t *session, int rank)
   try_balancer(balancer);
 }
 
+static void try_partitions(isochron_session_t *session, int rank, int ranks)
+{
+  isochron_partition_t *partition;
+  isochron_point_t point = {.struct_size = sizeof point}, unsized = {.struct_size = 3};
+  isochron_kernel_t old = KERNEL, lacking = KERNEL;
+  isochron_model_t models[64] = {{.struct_size = sizeof *models, .time = tell_time, .update = take_point}};
+  int64_t units[64];
+  int ended;
+  old.abi = 0, lacking.execute = NULL;
+  for (int i = 1; i < ranks; i++)
+    models[i] = models[0];
+  REFUSED(isochron_benchmark(session, NULL, NULL, 5, NULL, &point));
+  REFUSED(isochron_benchmark(session, rank == 0 ? &old : &KERNEL, NULL, 5, NULL, &point));
+  REFUSED(isochron_benchmark(session, rank == 0 ? &lacking : &KERNEL, NULL, 5, NULL, &point));
+  REFUSED(isochron_benchmark(session, &KERNEL, rank == 0 ? &point : NULL, 5, NULL, &point)); /* it fails with a context */
+  REFUSED(isochron_benchmark(session, &KERNEL, NULL, rank == 0 ? -1 : 5, NULL, &point));
+  REFUSED(isochron_benchmark(session, &KERNEL, NULL, 5, rank == 0 ? "epsilon=1" : NULL, &point));
+  REFUSED(isochron_benchmark(session, &KERNEL, NULL, 5, "min_reps=1", &point));
+  REFUSED(isochron_benchmark(session, &KERNEL, NULL, 5, NULL, rank == 0 ? NULL : &point));
+  REFUSED(isochron_benchmark(session, &KERNEL, NULL, 5, NULL, &unsized));
+  ACCEPTED(isochron_benchmark(session, &KERNEL, NULL, 5, "max_reps=3 unbound=true", &point));
+  expect_answer("a point", point.units == 5 && point.repetitions > 0 && point.seconds > 0.0);
+  REFUSED_TO(partition, isochron_partition(session, -1, NULL, NULL, 0, &partition));
+  REFUSED_TO(partition, isochron_partition(session, 10, rank == 0 ? "granul=1" : NULL, NULL, 0, &partition));
+  REFUSED_TO(partition, isochron_partition(session, 10, "partitioner=hpopta", NULL, 0, &partition));
+  REFUSED_TO(partition, isochron_partition(session, 10, "granule=0", NULL, 0, &partition));
+  REFUSED_TO(partition, isochron_partition(session, 10, "epsilon=nan", NULL, 0, &partition));
+  REFUSED_TO(partition, isochron_partition(session, 10, NULL, NULL, ranks, &partition));
+  REFUSED_TO(partition, isochron_partition(session, 10, NULL, models, ranks + 1, &partition));
+  REFUSED_TO(partition, isochron_partition(session, 10, NULL, models, -1, &partition));
+  REFUSED_TO(partition, isochron_partition(session, 10, "fit=akima", models, ranks, &partition));
+  REFUSED(isochron_partition(session, 10, NULL, NULL, 0, NULL));
+  models[0].update = NULL;
+  REFUSED_TO(partition, isochron_partition(session, 10, NULL, models, ranks, &partition));
+  models[0].update = take_point;
+  if (ranks > 1) {
+    REFUSED_TO(partition, isochron_partition(session, rank == 0 ? 10 : 11, NULL, NULL, 0, &partition));
+    REFUSED_TO(partition, isochron_partition(session, 10, rank == 0 ? "granule=2" : NULL, NULL, 0, &partition));
+  }
+  models[0].context = &point; /* the time is negative */
+  ACCEPTED(isochron_partition(session, 10, "max_reps=3", models, ranks, &partition));
+  REFUSED(isochron_partition_iterate(partition, &KERNEL, NULL, &ended));
+  REFUSED(isochron_partition_iterate(partition, rank == 0 ? NULL : &KERNEL, NULL, &ended));
+  REFUSED(isochron_partition_iterate(partition, &KERNEL, NULL, rank == 0 ? NULL : &ended));
+  ACCEPTED(isochron_close_partition(partition));
+  ACCEPTED(isochron_partition(session, 10, "max_reps=3 max_iterations=2 fit=piecewise-time", NULL, 0, &partition));
+  REFUSED(isochron_partition_units(partition, units, NULL, ranks + 1));
+  REFUSED(isochron_partition_units(partition, NULL, NULL, ranks));
+  ended = 0;
+  while (!ended) {
+    ACCEPTED(isochron_partition_iterate(partition, &KERNEL, NULL, &ended));
+  }
+  ACCEPTED(isochron_partition_units(partition, units, NULL, ranks));
+  try_balancer((isochron_balancer_t *)partition);
+  ACCEPTED(isochron_close_partition(partition));
+  try_partition(partition);
+}
+
 static void try_communicators(int rank, int ranks)
 {
   isochron_session_t *session;
@@ -646,6 +732,7 @@ static void try_all(int comm, int is_local, int rank, int ranks)
   ACCEPTED(OPEN("blas=embedded element=f32 grouping=node strategy=homogeneous", &session));
   try_product((isochron_product_t *)session);
   try_balancer((isochron_balancer_t *)session);
+  try_partition((isochron_partition_t *)session);
   try_texts(session);
   try_matrices(session, ranks);
   try_descriptors(session);
@@ -654,6 +741,7 @@ static void try_all(int comm, int is_local, int rank, int ranks)
   try_parts_of_one_array(session, ranks);
   try_balancers(session, rank);
   try_times(session, rank);
+  try_partitions(session, rank, ranks);
   ACCEPTED(isochron_save_models(session)); /* nothing, without store=read-write */
   ACCEPTED(isochron_close(session));
   try_session(session);
@@ -720,6 +808,7 @@ int main(int argc, char **argv)
     try_session(none[i]);
     try_product(none[i]);
     try_balancer(none[i]);
+    try_partition(none[i]);
   }
   REFUSED_TO(session, isochron_open(0, NULL, &session)); /* MPI does not run yet */
   if (with_mpi) {

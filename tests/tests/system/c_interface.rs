@@ -10,7 +10,7 @@ use isochron_tests::launch::{HANGS, Mpi, is_whole, libraries, prefix, run};
 
 use super::docs::find_root;
 use super::memcheck::{check_program, check_ranks};
-use super::own_loops::{SWEEPS, StencilOutcome, check_batch};
+use super::own_loops::{SWEEPS, StencilOutcome, check_batch, check_partition};
 
 /// Options under which the sources compile without a warning.
 const C_OPTIONS: &[&str] = &["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-O2"];
@@ -97,6 +97,18 @@ fn batches_in_c_and_fortran_are_shared_by_speed() {
     }
 }
 
+/// Programs that divide their work by a kernel of their own, from nothing, compute all of it.
+#[test]
+fn partitions_in_c_and_fortran_have_all_rows() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for mpi in libraries() {
+        for (program, of_row) in mpi.take_turns([("partition.c", 500), ("partition.f90", 1000)]) {
+            let program = compile(&mpi, folder.path(), &format!("examples/{program}"), &[]);
+            check_partition(&run(mpi.command::<&str>(3, &program, &[]), HANGS).success(), of_row);
+        }
+    }
+}
+
 /// The stencils have the right cells in both languages. Their rows follow a slow rank in a few moves, and one that becomes
 /// slow within 20 sweeps. A rank may be without rows.
 #[test]
@@ -137,7 +149,8 @@ fn a_c_program_multiplies_its_own_matrices_in_its_own_communicator() {
 }
 
 /// Block-cyclic on both kinds of grids with sources, rectangles, blocks and on one rank; row- and column-major with gaps; all
-/// types and operations; submatrices as ScaLAPACK describes them, and short first blocks. Shares, flags and blocks of loops.
+/// types and operations; submatrices as ScaLAPACK describes them, and short first blocks. Shares, flags and blocks of loops. Partitions
+/// by kernels and models of the program.
 /// From Fortran, what each call answers, and the sizes of structs. The devices of a later session come from the store.
 #[test]
 fn programs_in_c_and_fortran_find_every_answer_right() {
@@ -146,6 +159,7 @@ fn programs_in_c_and_fortran_find_every_answer_right() {
         ("tests/values.c", 6, "9 products are right"),
         ("tests/submatrices.c", 4, "the submatrices are right"),
         ("tests/loops.c", 3, "the loops are balanced"),
+        ("tests/partitions.c", 3, "the partitions are right"),
         ("tests/calls.f90", 3, "all calls are right"),
     ] {
         for mpi in libraries() {

@@ -59,6 +59,21 @@ pub fn check_batch(output: &str) {
     }
 }
 
+/// Checks that three ranks have 3000 rows or columns, and the sum of each.
+///
+/// # Panics
+/// If they have not.
+pub fn check_partition(output: &str, of_row: usize) {
+    let numbers = output.lines().filter(|line| line.starts_with("rank ")).map(|line| {
+        let words = line.split_whitespace().filter_map(|word| word.parse().ok());
+        words.collect::<Vec<usize>>()
+    });
+    let numbers: Vec<Vec<usize>> = numbers.collect();
+    assert_eq!(numbers.len(), 3, "{output}");
+    assert!(numbers.iter().all(|line| line[2] == of_row * line[1]), "{output}");
+    assert_eq!(numbers.iter().map(|line| line[1]).sum::<usize>(), 3000, "{output}");
+}
+
 /// Returns the sum of the bits of the stencils' cells after [`SWEEPS`] sweeps on one plate.
 ///
 /// What a boundary does travels a cell a sweep. So a plate that is just large enough has all the cells there are: its
