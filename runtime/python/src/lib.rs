@@ -14,6 +14,7 @@ mod distribution;
 mod errors;
 mod models;
 mod moving;
+mod partition;
 mod product;
 mod rebalancer;
 mod session;
@@ -36,6 +37,8 @@ mod _isochron {
     use crate::errors::{IsochronError, RunError};
     #[pymodule_export]
     use crate::models::{PyModel, PySurface, PyTimeFunction};
+    #[pymodule_export]
+    use crate::partition::PyDynamicPartition;
     #[pymodule_export]
     use crate::product::{PyLastRun, PyProduct};
     #[pymodule_export]

@@ -6,12 +6,14 @@ use isochron::prelude::{
     BlasChoice, Grouping, HostScope, Report, Session, SessionBuilder, StoreMode,
 };
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 use crate::arrays::read_element;
 use crate::communicator::{adopt_ranks, leave_block};
 use crate::devices::PyDevice;
 use crate::distribution::PyDistribution;
 use crate::errors::{Count, Number, RaisedError, agree_on};
+use crate::partition::{PointTuple, PyDynamicPartition, benchmark_kernel};
 use crate::product::{ProductKeywords, PyLastRun, PyMatrices, PyProduct};
 use crate::session_state::{PySession, SessionState};
 use crate::settings::{read_setting, to_python};
@@ -156,6 +158,39 @@ impl PySession {
         let execution = &run.execution;
         let report = run_detached(py, || Report::gather(&state.session, plan, execution, None))?;
         Ok(to_python(py, &report)?)
+    }
+
+    /// Measures a kernel with `d` units of this rank, while all ranks do the same, each with its own `d`. Returns the units, the
+    /// mean seconds of a run, the repetitions, and the half-width of the confidence interval in seconds: a point of a `Model`.
+    ///
+    /// `kernel` is an object with the methods `initialize(d)`, `execute()` and `finalize()`. The settings are `confidence`,
+    /// `precision`, `min_reps`, `max_reps`, `max_seconds` and `unbound`, the same on all ranks. The ranks repeat in step, each
+    /// bound to a core of its own meanwhile, unless `unbound` is true. All ranks call it together.
+    #[pyo3(signature = (kernel, d, **settings))]
+    fn benchmark(
+        &self,
+        kernel: &Bound<'_, PyAny>,
+        d: Count<u64>,
+        settings: Option<&Bound<'_, PyDict>>,
+    ) -> Result<PointTuple, RaisedError> {
+        benchmark_kernel(self, kernel, d.0, settings)
+    }
+
+    /// Begins to divide `total` units over the ranks by benchmarks of a kernel. Call `iterate(kernel)` of the result until it
+    /// returns True.
+    ///
+    /// `models` has an object for each rank, with the methods `time(units)` and `update(point)`, which divides; without models the
+    /// points of each rank make a model by `fit`. The settings are those of `benchmark`, and `epsilon`, `max_iterations`, `fit`,
+    /// `partitioner` and `granule`, the same on all ranks. All ranks call it together, with the same arguments.
+    #[pyo3(signature = (total, models=None, **settings))]
+    fn partition(
+        &self,
+        py: Python<'_>,
+        total: Count<u64>,
+        models: Option<Vec<Bound<'_, PyAny>>>,
+        settings: Option<&Bound<'_, PyDict>>,
+    ) -> Result<PyDynamicPartition, RaisedError> {
+        PyDynamicPartition::begin(py, self, total.0, models.unwrap_or_default(), settings)
     }
 
     /// Adds the times that the session has learnt to the model store, so that later sessions begin with them. It does nothing

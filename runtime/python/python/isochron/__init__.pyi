@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from os import PathLike
 from types import TracebackType
-from typing import Any, Literal, Self, TypeAlias, overload
+from typing import Any, Literal, Protocol, Self, TypeAlias, overload
 
 from numpy.typing import DTypeLike, NDArray
 
@@ -16,6 +16,15 @@ _Point: TypeAlias = tuple[int, float] | tuple[int, float, int, float]
 _Matrix: TypeAlias = NDArray[Any] | Sequence[NDArray[Any]] | None
 _Dimension: TypeAlias = Literal["auto", "c", "k"]
 _Strategy: TypeAlias = Literal["adaptive", "fpm", "multi-cpm", "single-cpm", "homogeneous"]
+
+class _Kernel(Protocol):
+    def initialize(self, d: int, /) -> Any: ...
+    def execute(self) -> Any: ...
+    def finalize(self) -> Any: ...
+
+class _TimeModel(Protocol):
+    def time(self, units: float, /) -> float: ...
+    def update(self, point: tuple[int, float, int, float], /) -> Any: ...
 
 class IsochronError(Exception): ...
 class InputError(IsochronError, ValueError): ...
@@ -217,6 +226,35 @@ class Session:
         strategy: _Strategy | None = None,
         epsilon: float | None = None,
     ) -> Product: ...
+    def benchmark(
+        self,
+        kernel: _Kernel,
+        d: int,
+        *,
+        confidence: float = ...,
+        precision: float = ...,
+        min_reps: int = ...,
+        max_reps: int = ...,
+        max_seconds: float = ...,
+        unbound: bool = ...,
+    ) -> tuple[int, float, int, float]: ...
+    def partition(
+        self,
+        total: int,
+        models: Sequence[_TimeModel] | None = None,
+        *,
+        epsilon: float = ...,
+        max_iterations: int = ...,
+        fit: _Fit = ...,
+        partitioner: Literal["gpa", "npa"] = ...,
+        granule: int = ...,
+        confidence: float = ...,
+        precision: float = ...,
+        min_reps: int = ...,
+        max_reps: int = ...,
+        max_seconds: float = ...,
+        unbound: bool = ...,
+    ) -> DynamicPartition: ...
     def report(self) -> dict[str, Any]: ...
     def save_models(self) -> None: ...
     def close(self) -> None: ...
@@ -227,6 +265,15 @@ class Session:
         value: BaseException | None,
         trace: TracebackType | None,
     ) -> Literal[False]: ...
+
+class DynamicPartition:
+    def iterate(self, kernel: _Kernel) -> bool: ...
+    @property
+    def ended(self) -> bool: ...
+    @property
+    def units(self) -> list[int]: ...
+    @property
+    def times(self) -> list[float]: ...
 
 class LastRun:
     @property

@@ -10,6 +10,25 @@ HUGE = 2**70
 BEYOND_FLOATS = 10**400
 
 
+class Nothing:
+    """A kernel without work, and a model of equal speed."""
+
+    def initialize(self, d):
+        pass
+
+    def execute(self):
+        pass
+
+    def finalize(self):
+        pass
+
+    def time(self, units):
+        return units
+
+    def update(self, point):
+        pass
+
+
 def list_calls(session):
     """Returns each call with arguments, by name, with a valid value of each."""
     on = isochron.Distribution.on_one(4, 4)
@@ -26,6 +45,8 @@ def list_calls(session):
         "growth": 3.0, "retry_after": 70, "move_unit_s": 0.5, "max_local": 90, "weight": 2.0, "function": [(9, 1.0)],
     }  # fmt: skip
     measured = {"confidence": 0.9, "precision": 0.5, "min_reps": 2, "max_reps": 3, "max_seconds": 0.01}
+    divided = {"epsilon": 0.5, "max_iterations": 3, "fit": "piecewise-speed", "partitioner": "gpa", "granule": 2}
+    kernel = Nothing()
     opened = {
         "comm": None, "platform": None, "grouping": "node", "blas": "embedded", "element": "f32", "store": "none", "models": None,
         "reserved_cores": [], "host_scope": "comm",
@@ -72,6 +93,12 @@ def list_calls(session):
             {"a": rows, "b": rows, "c": rows.copy(), "alpha": 1.0, "beta": 0.0, "on": [on] * 3} | planned,
         ),
         "Session.prepare": (session.prepare, {"on": [on] * 3, "dtype": "f64"} | planned),
+        "Session.benchmark": (session.benchmark, {"kernel": kernel, "d": 3, "unbound": True} | measured),
+        "Session.partition": (
+            session.partition,
+            {"total": 9, "models": [kernel], "unbound": True} | measured | divided,
+        ),
+        "DynamicPartition.iterate": (session.partition(9).iterate, {"kernel": kernel}),
         "Product.run": (
             session.prepare([on] * 3, float, strategy="homogeneous").run,
             {"a": rows, "b": rows, "c": rows.copy(), "alpha": 1.0, "beta": 0.0},
@@ -89,7 +116,10 @@ def list_calls(session):
 
 # One size is a number, and several are a list.
 WRONG_TYPES = {"sizes": ["1", {}, object]}
-WRONG_VALUES = {"platform": ["/no/such/file.toml"], "models": ["/no/such/folder"], "state": [b"nothing"], "on": [[]]}
+WRONG_VALUES = {
+    "platform": ["/no/such/file.toml"], "models": ["/no/such/folder"], "state": [b"nothing"], "on": [[]], "unbound": [],
+    "Session.partition(models=...)": [[Nothing(), Nothing()]],
+}  # fmt: skip
 
 
 def list_wrong_types(value):
@@ -163,7 +193,7 @@ def check_arguments(session, stub):
             for wrong in [object(), *WRONG_TYPES.get(argument, list_wrong_types(value))]:
                 expect(TypeError, f"{named} with {wrong!r:.60}", call, arguments | {argument: wrong})
                 n_tried += 1
-            for wrong in WRONG_VALUES.get(argument, list_wrong_values(value)):
+            for wrong in WRONG_VALUES.get(named, WRONG_VALUES.get(argument, list_wrong_values(value))):
                 expect(ValueError, f"{named} with {wrong!r:.60}", call, arguments | {argument: wrong})
                 n_tried += 1
         expect(TypeError, f"{name} with an unknown argument", call, arguments | {"no_such_argument": 1})

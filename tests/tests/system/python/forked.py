@@ -22,6 +22,9 @@ ARGUMENTS = {
     "migrate_blocks": ([ROWS],),
     "note_move": (1.0,),
     "restore": (b"{}",),
+    "benchmark": (None, 1),
+    "partition": (4,),
+    "iterate": (None,),
 }
 
 
@@ -80,7 +83,7 @@ def check_forked(comm, ranks):
 
     with isochron.Session(comm, blas="embedded") as session, isochron.Rebalancer(60, comm) as balancer:
         product = session.prepare(on, float, strategy="homogeneous")
-        made = session, balancer, product, isochron.Node(blas="embedded")
+        made = session, balancer, product, session.partition(9), isochron.Node(blas="embedded")
         run_forked(lambda: check(made))
         # multiprocessing forks by this method, which was its default up to Python 3.13.
         forking = multiprocessing.get_context("fork")

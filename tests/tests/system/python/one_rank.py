@@ -385,7 +385,9 @@ def load_stub(path):
     names = {"__name__": "stub"}
     with unittest.mock.patch("typing.overload", lambda function: function):
         exec(code, names)
-    return {name: value for name, value in names.items() if getattr(value, "__module__", None) == "stub"}
+    defined = {name: value for name, value in names.items() if getattr(value, "__module__", None) == "stub"}
+    # The others describe objects of the program.
+    return {name: value for name, value in defined.items() if not name.startswith("_")}
 
 
 def list_members(kind):

@@ -1,6 +1,7 @@
 """The Python package over mpi4py, on three ranks."""
 
 import sys
+import time
 
 import forked
 import numpy
@@ -165,6 +166,105 @@ def test_settings_that_differ_are_told_in_words():
             assert not any(mark in text for mark in ("{", "::", "Some(")), text
     for name in "max_local", "weight":
         isochron.Rebalancer(60, WORLD, **{name: 30 + WORLD.rank})
+
+
+class Limited:
+    """A kernel that takes long for more units than its limit, and raises at a number of them."""
+
+    def __init__(self, limit=60, raises_at=None):
+        self.limit, self.raises_at, self.sizes = limit, raises_at, []
+
+    def initialize(self, d):
+        if d == self.raises_at:
+            raise ZeroDivisionError(f"no tape for {d}")
+        self.sizes.append(d)
+
+    def execute(self):
+        time.sleep(0.1 if self.sizes[-1] > self.limit else 0)
+
+    def finalize(self):
+        pass
+
+
+class Share:
+    """A model by which a rank gets its share."""
+
+    def __init__(self, share, wrong=None):
+        self.share, self.wrong, self.points = share, wrong, []
+
+    def time(self, units):
+        if self.wrong == "raises":
+            raise KeyError("no such size")
+        return {"falls": 1e3 - units, "nan": numpy.nan}.get(self.wrong, units / self.share)
+
+    def update(self, point):
+        if self.wrong == "refuses":
+            raise KeyError("no such point")
+        self.points.append(point)
+
+
+def test_units_are_divided_by_benchmarks():
+    with isochron.Session(WORLD, blas="embedded") as session:
+        kernel = Limited()
+        units, seconds, reps, half_width = session.benchmark(kernel, WORLD.rank, max_reps=4)
+        assert units == WORLD.rank and half_width >= 0 and (reps > 0) == (seconds > 0) == (units > 0)
+        assert kernel.sizes == [units] * (units > 0)
+        partition = session.partition(61, granule=4, max_iterations=3, max_reps=3)
+        assert (partition.units, partition.times, partition.ended) == ([21, 20, 20], [0] * 3, False)
+        while not partition.iterate(kernel):
+            assert WORLD.allgather(partition.units) == [partition.units] * 3
+        assert sum(partition.units) == 61 and sum(units % 4 > 0 for units in partition.units) == 1
+        assert partition.ended and WORLD.allgather(partition.times) == [partition.times] * 3
+
+
+def test_models_of_the_program_divide():
+    """The even division takes the first rank long, and the models have a better one."""
+    kernel, models = Limited(10 if WORLD.rank == 0 else 60), [Share(10), Share(20), Share(30)]
+    with isochron.Session(WORLD, blas="embedded") as session:
+        partition = session.partition(60, models, max_reps=3)
+        assert not partition.iterate(kernel) and partition.units == [20] * 3
+        assert partition.iterate(kernel) and partition.units == [10, 20, 30] and min(partition.times) > 0
+        assert partition.iterate(kernel) and kernel.sizes == [20, 10 * WORLD.rank + 10]
+        assert [point[0] for model in models for point in model.points] == [20, 10, 20, 20, 20, 30]
+
+
+def caught_on(rank, kind, words, call):
+    """The rank raises its own exception, and the others one with its words."""
+    try:
+        call()
+    except (isochron.RunError, kind) as error:
+        expected = kind if WORLD.rank == rank else isochron.RunError
+        assert isinstance(error, expected) and words in str(error), repr(error)
+        assert WORLD.rank == rank or f"rank {rank}" in str(error), repr(error)
+    else:
+        raise AssertionError("nothing was raised")
+
+
+def test_exceptions_of_kernels_and_models_reach_all_ranks():
+    with isochron.Session(WORLD, blas="embedded") as session:
+        kernel = Limited(raises_at=20 if WORLD.rank == 1 else None)
+        caught_on(1, ZeroDivisionError, "no tape for 20", lambda: session.benchmark(kernel, 20))
+        partition = session.partition(60, max_reps=3)
+        caught_on(1, ZeroDivisionError, "no tape for 20", lambda: partition.iterate(kernel))
+        kernel.raises_at = None
+        partition.iterate(kernel)
+        for rank, wrong, words in (2, "refuses", "no such point"), (0, "raises", "no such size"):
+            models = [Share(10), Share(20, wrong if WORLD.rank == rank else None), Share(30)]
+            partition = session.partition(60, models, max_reps=3)
+            caught_on(rank, KeyError, words, lambda: partition.iterate(kernel))
+        for wrong, words in ("falls", "its times fall"), ("nan", "it gives NaN s"):
+            partition = session.partition(60, [Share(10), Share(20), Share(30, wrong)], max_reps=3)
+            error = refused(lambda: partition.iterate(kernel))
+            assert isinstance(error, isochron.RunError) and f"the model of rank 2: {words}" in str(error), repr(error)
+        error = refused(lambda: session.partition(60 + (WORLD.rank == 2)))
+        assert "units is 60 on ranks 0-1, 61 on rank 2" in str(error), error
+        error = refused(lambda: session.benchmark(None if WORLD.rank == 1 else kernel, 3))
+        assert isinstance(error, TypeError) and "rank 1" in str(error) and "initialize" in str(error), repr(error)
+        error = refused(lambda: session.benchmark(kernel, 3, min_reps=2 + WORLD.rank))
+        assert "min_reps is 2 on rank 0, 3 on rank 1, 4 on rank 2" in str(error), error
+        partition = session.partition(60)
+    error = refused(lambda: session.partition(60))
+    assert "closed" in str(error), error
 
 
 def leave_on_one_rank():
