@@ -87,8 +87,9 @@ pub fn kernels_of_unlike_speed(comm: &Arc<dyn Comm>) -> usize {
         linear(d) + if rank + 1 == ranks { d.saturating_sub(300) as f64 } else { 0.0 }
     };
     // The cliff may be found by half only.
-    let cases = [(1, make_up(linear), 1.05), (7, make_up(linear), 1.05), (1, make_up(paging), 1.1)];
-    for (granule, mut run, tolerance) in cases {
+    let cases = [(1, false, 1.05), (7, false, 1.05), (1, true, 1.1), (7, true, 1.1)];
+    for (granule, pages, tolerance) in cases {
+        let mut run = make_up(move |d| if pages { paging(d) } else { linear(d) });
         let config = PartitionConfig { granule, ..configure() };
         let mut partition = session.partition(1000, &config, Vec::new()).unwrap();
         finish(&**comm, &mut partition, &mut run);

@@ -375,7 +375,7 @@ impl Dpa {
     }
 
     /// Returns `true` if the times of a measured division differ by no more than the tolerance, apart from
-    /// the noise in them. A part without units counts with the time of its first one, unless that alone
+    /// the noise in them. A part without units counts with the time of its first granule, unless that alone
     /// takes longer than the division.
     fn is_balanced(&self, now: &MeasuredDivision) -> bool {
         let max_s = now.max_time_s();
@@ -383,7 +383,7 @@ impl Dpa {
         let times_s: Vec<f64> = (functions.iter().zip(&now.units).zip(&now.times_s))
             .map(
                 |((function, &d), &t_s)| {
-                    if d == 0 { function.time_s(1.0).min(max_s) } else { t_s }
+                    if d == 0 { function.time_s(self.granule as f64).min(max_s) } else { t_s }
                 },
             )
             .collect();
@@ -428,11 +428,31 @@ impl Dpa {
         let owned = self.make_functions();
         let functions: Vec<&dyn SpeedModel> = owned.iter().map(AsRef::as_ref).collect();
         let partitioner = self.config.partitioner;
-        Ok(match self.granule {
+        let mut next = match self.granule {
             1 => partitioner.divide(&functions, self.total)?,
             granule => SplitOptions { partitioner, granule, ..SplitOptions::default() }
                 .divide(&functions, self.total)?,
-        })
+        };
+        if self.seeks_balance() {
+            self.try_small(&mut next, &functions);
+        }
+        Ok(next)
+    }
+
+    /// Gives a granule to each part that would be idle by points of more units alone: one that paged with all of them may be fast
+    /// with few.
+    fn try_small(&self, next: &mut Partition, functions: &[&dyn SpeedModel]) {
+        for (part, model) in self.models.iter().flatten().enumerate() {
+            let is_unknown = model.points().first().is_some_and(|least| least.d > self.granule);
+            let most = (0..next.units.len()).max_by_key(|&other| next.units[other]).unwrap_or(part);
+            if next.units[part] > 0 || !is_unknown || next.units[most] <= self.granule {
+                continue;
+            }
+            for (of, units) in [(most, next.units[most] - self.granule), (part, self.granule)] {
+                next.units[of] = units;
+                next.times_s[of] = functions[of].time_s(units as f64);
+            }
+        }
     }
 
     /// Makes each part's speed a function: the fit of its points, or the assumed speed without points.

@@ -68,6 +68,20 @@ fn granules_stay_together_in_every_division() {
 }
 
 #[test]
+fn a_part_that_paged_with_many_units_is_tried_with_a_granule() {
+    // An even share takes the second device 201 s, so that 7 units seem to take longer than all of them on the first.
+    let paging_s = |i: usize, d: u64| {
+        (i + 1) as f64 * d as f64 * 1e-3 + if i == 1 { d.saturating_sub(300) as f64 } else { 0.0 }
+    };
+    for granule in [1, 7, 100] {
+        let mut dpa = Dpa::new(BalanceConfig::default(), 2, 1000).in_granules(granule);
+        let balanced = run_dpa(&mut dpa, |i, d| within_deadline(d, paging_s(i, d)));
+        let slowest_s = balanced.times_s.iter().copied().fold(0.0, f64::max);
+        assert!(slowest_s <= 0.7 * 1.1 + granule as f64 * 1e-3, "{balanced:?}");
+    }
+}
+
+#[test]
 fn a_division_by_other_models_is_measured_next_and_ends_where_it_is_repeated() {
     let mut dpa = Dpa::new(BalanceConfig::default(), 2, 1000);
     let other = Partition { units: vec![750, 250], times_s: vec![0.7, 0.7] };
