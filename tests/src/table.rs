@@ -45,7 +45,7 @@ const STRATEGIES: [Strategy; 5] = [
     Strategy::Fpm,
 ];
 
-const METHODS: [Method; 4] = [Method::Br, Method::Kl, Method::Cartesian, Method::Recursive];
+const METHODS: [Method; 4] = [Method::Br, Method::FpmKl, Method::Cartesian, Method::Recursive];
 
 /// The levels of a given row: element type, operations, shape, division, number of ranks and MPI library.
 const GIVEN_LEVELS: [usize; 6] = [
@@ -238,7 +238,7 @@ impl Devices {
             Division::Planned(strategy, method) => {
                 let config = BalanceConfig {
                     strategy: STRATEGIES[strategy],
-                    layout: METHODS[method],
+                    layout: METHODS[method].into(),
                     max_iterations: 3,
                     adaptive: Tuning { force_every, ..Tuning::default() },
                     ..Default::default()

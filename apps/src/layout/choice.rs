@@ -16,8 +16,6 @@ pub enum LayoutMethod {
     Areas(Method),
     /// By models of the area (1.5D), arranged as br.
     FpmBr,
-    /// By models of height and width, in columns.
-    FpmKl,
 }
 
 impl LayoutMethod {
@@ -26,7 +24,6 @@ impl LayoutMethod {
         match self {
             Self::Areas(method) => method.takes_columns(),
             Self::FpmBr => false,
-            Self::FpmKl => true,
         }
     }
 }
@@ -37,16 +34,15 @@ impl FromStr for LayoutMethod {
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "fpm-br" => Ok(Self::FpmBr),
-            "fpm-kl" => Ok(Self::FpmKl),
             // The message ends with the names that are possible.
-            _ => text.parse().map(Self::Areas).map_err(|error| format!("{error}, fpm-br, fpm-kl")),
+            _ => text.parse().map(Self::Areas).map_err(|error| format!("{error}, fpm-br")),
         }
     }
 }
 
 /// Takes the names of all methods.
 pub fn name_methods() -> NamedValues<LayoutMethod> {
-    NamedValues::new(Method::VARIANTS).with(&["fpm-br", "fpm-kl"])
+    NamedValues::new(Method::VARIANTS).with(&["fpm-br"])
 }
 
 /// Columns from left to right, each with its nodes from top to bottom: `0,1/2,3`.

@@ -16,15 +16,9 @@ pub fn arrange_by_models(
     method: LayoutMethod,
 ) -> Result<(Layout, Times), Failure> {
     match method {
+        LayoutMethod::Areas(Method::FpmKl) => arrange_by_sides(arguments),
         LayoutMethod::Areas(method) => arrange_by_area(arguments, method),
         LayoutMethod::FpmBr => arrange_by_area(arguments, Method::Br),
-        LayoutMethod::FpmKl if arguments.fit.is_some() => Err(Failure::input(
-            "--fit: does not go with --method fpm-kl, whose surfaces are linear between points",
-        )),
-        LayoutMethod::FpmKl if arguments.dividing.is_some() => Err(Failure::input(
-            "--dividing: does not go with --method fpm-kl, which divides columns by gpa",
-        )),
-        LayoutMethod::FpmKl => arrange_by_sides(arguments),
     }
 }
 
@@ -53,6 +47,16 @@ fn arrange_by_area(
 /// Finds heights and widths of equal times in the columns given, or in columns of equally many nodes as
 /// they come.
 fn arrange_by_sides(arguments: &LayoutArguments) -> Result<(Layout, Times), Failure> {
+    if arguments.fit.is_some() {
+        return Err(Failure::input(
+            "--fit: does not go with --method fpm-kl, whose surfaces are linear between points",
+        ));
+    }
+    if arguments.dividing.is_some() {
+        return Err(Failure::input(
+            "--dividing: does not go with --method fpm-kl, which divides columns by gpa",
+        ));
+    }
     let surfaces = arguments.models.iter().map(|path| read_surface(path));
     let surfaces: Vec<Surface> = surfaces.collect::<Result<_, _>>()?;
     let found = divide_sides(arguments, &surfaces);

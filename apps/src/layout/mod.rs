@@ -170,7 +170,9 @@ impl LayoutArguments {
 
 fn arrange_areas(arguments: &LayoutArguments, method: LayoutMethod) -> Result<Layout, Failure> {
     let (areas, rows, cols) = (&arguments.areas, arguments.rows, arguments.cols);
-    let LayoutMethod::Areas(method) = method else {
+    let (LayoutMethod::Areas(method), false) =
+        (method, method == LayoutMethod::Areas(Method::FpmKl))
+    else {
         return Err(Failure::input(
             "--method: fpm-br and fpm-kl need models of the nodes; give --models in place of areas",
         ));

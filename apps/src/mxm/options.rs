@@ -11,7 +11,7 @@ use isochron_core::store::StoreMode;
 use isochron_devices::blas::BlasChoice;
 use isochron_devices::{ElementType, MeasureConfig};
 use isochron_hierarchy::balance::{BalanceConfig, Strategy};
-use isochron_hierarchy::layout::Method;
+use isochron_hierarchy::layout::{Arrangement, Grid, Method};
 use isochron_hierarchy::learn::Tuning;
 use isochron_hierarchy::printable::show_path;
 use isochron_hierarchy::problem::Split;
@@ -107,9 +107,14 @@ pub struct MxmArguments {
     /// [default: adaptive]
     #[arg(long, value_parser = name_all::<Strategy>(), hide_possible_values = true)]
     pub(super) strategy: Option<Strategy>,
-    /// Layout of the nodes' areas: kl, br, cartesian, cartesian-sums or recursive [default: br]
+    /// Layout of the nodes' areas: kl, br, cartesian, cartesian-sums, recursive or fpm-kl (heights and widths of
+    /// equal times) [default: br, with --grid kl]
     #[arg(long, value_parser = name_all::<Method>(), hide_possible_values = true)]
     pub(super) layout: Option<Method>,
+    /// Rows and columns of nodes, one place for each, for kl, cartesian, cartesian-sums and fpm-kl: C is divided, and
+    /// no node is left out. Nodes stand by falling area along the rows
+    #[arg(long, value_name = "ROWSxCOLS")]
+    pub(super) grid: Option<Grid>,
     /// BLAS of the CPU devices: auto (that of a plan, else the store's choice, else the fastest), embedded,
     /// openblas, mkl, blis or a library's path
     #[arg(long, default_value_t = BlasChoice::default())]
@@ -205,6 +210,9 @@ impl MxmArguments {
         } else {
             check_readers(self.strategy(), &READERS, options)?;
         }
+        if let (Some(grid), Split::K) = (self.grid, self.split) {
+            return Err(Error::parameter("grid", grid, "it divides C: leave --split k out"));
+        }
         refuse_hpopta(self.balancing.make_config().partitioner)
     }
 
@@ -219,11 +227,17 @@ impl MxmArguments {
         }
     }
 
+    /// Returns how the areas are laid out, if an option says so.
+    pub(super) fn arrangement(&self) -> Option<Arrangement> {
+        let of_grid = self.grid.map(|_| Method::Kl);
+        self.layout.or(of_grid).map(|method| Arrangement { method, grid: self.grid })
+    }
+
     /// Returns the settings of balancing.
     pub(super) fn balance_config(&self) -> BalanceConfig {
         BalanceConfig {
             strategy: self.strategy(),
-            layout: self.layout.unwrap_or_default(),
+            layout: self.arrangement().unwrap_or_default(),
             adaptive: Tuning { force_every: read_forced_changes(), ..Default::default() },
             ..self.balancing.make_config()
         }
@@ -285,7 +299,7 @@ mod tests {
 
     /// Options of a run with a plan that are read, or compared with the plan or each other.
     const READ_WITH_A_PLAN: &str = "size m n k a b c out alpha beta type block panel op-a op-b split plan save-plan load-plan \
-         trace platform group strategy layout blas verify store seed stall-timeout report json quiet help";
+         trace platform group strategy layout grid blas verify store seed stall-timeout report json quiet help";
 
     #[test]
     fn every_option_that_a_plan_has_decided_is_refused_by_name() {
@@ -308,5 +322,7 @@ mod tests {
         let told = told.expect_err("refused").to_string();
         assert!(told.starts_with("partitioner = hpopta: "), "{told}");
         check(&["--strategy", "fpm", "--partitioner", "npa"]).expect("accepted");
+        let told = check(&["--grid", "2x2", "--split", "k"]).expect_err("refused").to_string();
+        assert!(told.starts_with("grid = 2x2: "), "{told}");
     }
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, VariantArray};
 
 use super::BalanceError;
-use crate::layout::Method;
+use crate::layout::Arrangement;
 use crate::learn::Tuning;
 use crate::model::Fit;
 use crate::partition::Partitioner;
@@ -110,8 +110,8 @@ pub struct BalanceConfig {
     pub fit: Fit,
     /// Partitioner that divides by these models.
     pub partitioner: Partitioner,
-    /// Method that lays the areas out.
-    pub layout: Method,
+    /// How the areas are laid out.
+    pub layout: Arrangement,
     /// Settings of `adaptive`, as the caller gave them. A unit is an element of C.
     pub adaptive: Tuning,
 }
@@ -150,7 +150,7 @@ impl Default for BalanceConfig {
             start: BalanceStart::FirstPoints,
             fit: Fit::default(),
             partitioner: Partitioner::default(),
-            layout: Method::default(),
+            layout: Arrangement::default(),
             adaptive: Tuning::default(),
         }
     }

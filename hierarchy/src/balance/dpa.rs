@@ -251,8 +251,17 @@ impl Dpa {
     /// [`BalanceError::InvalidTime`]; then nothing has changed, and the request stands. [`BalanceError::Partition`] if
     /// the models do not admit a division.
     pub fn observe(&mut self, samples: &[Sample]) -> Result<(), BalanceError> {
+        self.observe_by(samples, Self::compute_next)
+    }
+
+    /// Takes the time of each part as [`observe`](Self::observe) does. `divide` makes the next division.
+    pub(super) fn observe_by(
+        &mut self,
+        samples: &[Sample],
+        divide: impl FnOnce(&Self) -> Result<Partition, BalanceError>,
+    ) -> Result<(), BalanceError> {
         self.record(samples)?;
-        let next = self.compute_next()?;
+        let next = divide(self)?;
         self.decide(next);
         Ok(())
     }
@@ -421,7 +430,7 @@ impl Dpa {
         self.config.steps == 0 || self.config.steps as f64 * gain_s >= costs_s
     }
 
-    fn compute_next(&self) -> Result<Partition, BalanceError> {
+    pub(super) fn compute_next(&self) -> Result<Partition, BalanceError> {
         if !self.is_functional() {
             return Ok(proportional(&self.assume_speeds(), self.total)?);
         }
@@ -439,11 +448,11 @@ impl Dpa {
         Ok(next)
     }
 
-    /// Gives a granule to each part that would be idle by points of more units alone: one that paged with all of them may be fast
-    /// with few.
+    /// Gives a granule to each part that would be idle by a single point, of more units: one that paged with all of them may be
+    /// fast with few.
     fn try_small(&self, next: &mut Partition, functions: &[&dyn SpeedModel]) {
         for (part, model) in self.models.iter().flatten().enumerate() {
-            let is_unknown = model.points().first().is_some_and(|least| least.d > self.granule);
+            let is_unknown = matches!(model.points(), [only] if only.d > self.granule);
             let most = (0..next.units.len()).max_by_key(|&other| next.units[other]).unwrap_or(part);
             if next.units[part] > 0 || !is_unknown || next.units[most] <= self.granule {
                 continue;
@@ -456,7 +465,7 @@ impl Dpa {
     }
 
     /// Makes each part's speed a function: the fit of its points, or the assumed speed without points.
-    fn make_functions(&self) -> Vec<Box<dyn SpeedModel + '_>> {
+    pub(super) fn make_functions(&self) -> Vec<Box<dyn SpeedModel + '_>> {
         let speeds = self.assume_speeds().into_iter().enumerate();
         speeds.map(|(part, speed)| self.make_function(part, speed)).collect()
     }

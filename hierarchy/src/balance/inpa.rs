@@ -17,6 +17,8 @@
 //! * **CMA between iterations**: the paper arranges every division again (step 4). Here the last
 //!   measured columns are kept if that costs little, because speeds depend on shapes too. Small changes
 //!   of areas are then small changes of shapes. The limit is 3 % more half-perimeters than the least.
+//! * **models of DIPA-2D**: the report's partial models are of the number of chunks (4.1). Here they are of the area, and
+//!   heights and widths follow from them by FPM-KL.
 //! * **areas in the models**: the paper adds points of the division wanted (step 6). Here they are
 //!   those of the whole blocks measured, because rounding changes the areas.
 
@@ -26,7 +28,9 @@ use super::dpa::{Balanced, Dpa};
 use super::{
     BalanceConfig, BalanceError, BalanceStart, BalanceStep, EndReason, MeasuredDivision, imbalance,
 };
-use crate::layout::{Layout, Method, Rect, arrange, br_in, count_blocks};
+use crate::layout::{Arrangement, Layout, Rect, br_in, count_blocks};
+use crate::model::SpeedModel;
+use crate::partition::Partition;
 use crate::times::Sample;
 
 /// Inter-node partitioning algorithm: lays a matrix of `rows × cols` blocks out over nodes so that
@@ -35,12 +39,13 @@ use crate::times::Sample;
 /// 1. Every node measures a small sub-matrix, by its own IDPA.
 /// 2. The times become the first point of each node's model.
 /// 3. The initial division follows.
-/// 4. The CMA ([`br`](crate::layout::br()), or the configured [`Method`]) arranges it: node i gets
+/// 4. The CMA ([`br`](crate::layout::br()), or the configured [`Arrangement`]) arranges it: node i gets
 ///    `m_i × n_i` blocks.
 /// 5. Every node measures its sub-matrix, by its own IDPA.
 /// 6. If the times differ by at most `epsilon`, this is the solution; otherwise the points
 ///    `(m_i · n_i, t_i)` are added to the models.
-/// 7. The GPA computes the next division from the models.
+/// 7. The GPA computes the next division from the models, or FPM-KL in a grid
+///    ([`Method::FpmKl`](crate::layout::Method::FpmKl)): that is DIPA-2D.
 /// 8. Back to 4.
 ///
 /// It also ends in other cases, and with the best layout measured; see [`Dpa`].
@@ -68,7 +73,8 @@ use crate::times::Sample;
 /// ```
 ///
 /// # References
-/// Clarke et al. 2012, section 3 (INPA); Clarke's thesis, section 5.2.1.
+/// Clarke et al. 2012, section 3 (INPA); Clarke's thesis, section 5.2.1. Alonso, Reddy and Lastovetsky 2009, section 4.1
+/// (DIPA-2D).
 #[derive(Debug, Clone)]
 pub struct Inpa {
     config: BalanceConfig,
@@ -78,6 +84,8 @@ pub struct Inpa {
     dpa: Dpa,
     /// The layout of each iteration of `dpa`.
     layouts: Vec<Layout>,
+    /// The next layout, if heights and widths were divided by the models.
+    divided: Option<Layout>,
     phase: Phase,
 }
 
@@ -164,7 +172,7 @@ impl Inpa {
     /// Starts a balancing of `rows × cols` blocks over `n_nodes` nodes.
     ///
     /// # Panics
-    /// If `n_nodes` is 0, or if `rows · cols` exceeds 63 bits.
+    /// If `n_nodes` is 0, if `rows · cols` exceeds 63 bits, or if the configured grid has not one place for each node.
     pub fn new(config: BalanceConfig, n_nodes: usize, rows: u64, cols: u64) -> Self {
         let Ok(total) = count_blocks(rows, cols) else {
             panic!("{rows} x {cols} blocks are too many to count")
@@ -178,6 +186,7 @@ impl Inpa {
             cols,
             dpa,
             layouts: Vec::new(),
+            divided: None,
             phase: Phase::FirstPoints(first_extent(config.start, n_nodes, rows, cols)),
         };
         if !first_points {
@@ -225,7 +234,15 @@ impl Inpa {
                     .zip(layout.areas())
                     .map(|(time, blocks)| time.counted_as(blocks))
                     .collect();
-                self.dpa.observe(&parts)?;
+                let (arrangement, divided) = (self.config.layout, &mut self.divided);
+                self.dpa.observe_by(&parts, |dpa| {
+                    let next = divide_sides(arrangement, layout, dpa)?;
+                    let Some((sides, partition)) = next else {
+                        return dpa.compute_next();
+                    };
+                    *divided = Some(sides);
+                    Ok(partition)
+                })?;
                 self.layouts.push(layout.clone());
             }
         }
@@ -276,9 +293,18 @@ impl Inpa {
         }
     }
 
-    /// Does step 4, the CMA, and keeps the columns that were measured last if they cost little more.
+    /// Does step 4, the CMA, and keeps the columns that were measured last if they cost little more, or if they stand in a grid.
     fn arrange(&self, units: &[u64]) -> Layout {
+        if let Some(divided) = self.divided.as_ref().filter(|next| next.areas() == units) {
+            return divided.clone();
+        }
         let areas: Vec<f64> = units.iter().map(|&d| d as f64).collect();
+        let kept = self.layouts.last().filter(|_| self.config.layout.grid.is_some());
+        if let Some(kept) =
+            kept.and_then(|last| self.config.layout.rearrange(last, &[], &areas).ok())
+        {
+            return kept;
+        }
         let best = self.arrange_freely(&areas);
         let least = best.half_perimeter_sum() as f64;
         match self.arrange_in_last_columns(&areas) {
@@ -288,16 +314,35 @@ impl Inpa {
     }
 
     fn arrange_in_last_columns(&self, areas: &[f64]) -> Option<Layout> {
-        let measured = self.layouts.last().filter(|_| self.config.layout == Method::Br)?;
+        let measured =
+            self.layouts.last().filter(|_| self.config.layout == Arrangement::default())?;
         Some(br_in(&measured.columns()?, areas, self.rows, self.cols).ok()?.forget_empty_places())
     }
 
     fn arrange_freely(&self, areas: &[f64]) -> Layout {
         // A division has one finite area per node and sums to rows · cols, which fits in 63 bits. No
         // method refuses that.
-        arrange(self.config.layout, areas, self.rows, self.cols)
+        (self.config.layout.arrange(areas, self.rows, self.cols))
             .unwrap_or_else(|error| unreachable!("a division of the blocks has a layout: {error}"))
     }
+}
+
+/// Divides the blocks by the models of `dpa` in the columns of a layout, if the arrangement does so.
+fn divide_sides(
+    arrangement: Arrangement,
+    layout: &Layout,
+    dpa: &Dpa,
+) -> Result<Option<(Layout, Partition)>, BalanceError> {
+    if !dpa.is_functional() {
+        return Ok(None);
+    }
+    let owned = dpa.make_functions();
+    let functions: Vec<&dyn SpeedModel> = owned.iter().map(AsRef::as_ref).collect();
+    let found = arrangement.divide_sides(layout, &functions)?;
+    Ok(found.map(|found| {
+        let units = found.layout.areas();
+        (found.layout, Partition { units, times_s: found.times_s })
+    }))
 }
 
 /// Largest ratio of half-perimeters to the least possible for which the columns of the last measured

@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 use strum::{Display, VariantArray, VariantNames};
 
+use crate::layout::LayoutError;
 use crate::model::ModelError;
 use crate::partition::PartitionError;
 use crate::times::{expected_range, pool_errors};
@@ -143,6 +144,9 @@ pub enum BalanceError {
     /// The models do not admit a division.
     #[error(transparent)]
     Partition(#[from] PartitionError),
+    /// The models do not admit a layout.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::{Decision, Division, Planner, hold_evenly};
 use crate::balance::{BalanceOutcome, DRIFT, EndReason, NodeBalance, Rule, imbalance};
-use crate::layout::{Layout, LayoutError, Method, Way};
+use crate::layout::{Arrangement, Layout, LayoutError, Way};
 use crate::network::Network;
 use crate::partition::apportion;
 use crate::predict::{Candidate, NodeRate, along_k, choose_way, in_place};
@@ -50,7 +50,7 @@ impl Planner {
             in_place(&self.problem, self.cluster, network, &balance.layout, &models.rates)?;
         // A caller who has chosen a layout wants no other.
         let has_choice =
-            self.problem.split() == Split::Auto && self.config.layout == Method::default();
+            self.problem.split() == Split::Auto && self.config.layout == Arrangement::default();
         if !may_slice || !has_choice {
             divided.truncate(1);
         }

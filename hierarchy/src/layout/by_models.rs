@@ -1,7 +1,7 @@
 //! Layouts by speed functions of the area.
 
 use super::repair::{repair_within, time_or_never};
-use super::{Layout, LayoutError, Method, arrange, arrange_in, count_blocks};
+use super::{Arrangement, Layout, LayoutError, Method, arrange, arrange_in, count_blocks};
 use crate::model::SpeedModel;
 use crate::partition::{PartitionError, Partitioner};
 
@@ -12,7 +12,7 @@ use crate::partition::{PartitionError, Partitioner};
 /// whole blocks treats every cut alike, whatever the cost of a block. So single rows and columns of blocks
 /// then move away from the slowest node, as by [`repair()`](super::repair()), in at most `4 p` steps for
 /// `p` nodes. That is done for methods that keep columns over the whole height ([`Method::Kl`],
-/// [`Method::Br`]).
+/// [`Method::Br`]). [`Method::FpmKl`] divides heights and widths by [`fpm_kl()`](super::fpm_kl()) from there.
 ///
 /// # Errors
 /// Returns [`LayoutError::Partition`] for a model that is empty or whose time does not grow, [`LayoutError::NoNodes`],
@@ -30,6 +30,9 @@ pub fn by_models(
         Some(columns) => arrange_in(method, columns, &areas, rows, cols)?,
         None => arrange(method, &areas, rows, cols)?,
     };
+    if let Some(found) = Arrangement::from(method).divide_sides(&layout, models)? {
+        return Ok(found.layout);
+    }
     match method {
         Method::Kl | Method::Br => repair_within(
             &layout,
@@ -37,7 +40,7 @@ pub fn by_models(
             4 * models.len(),
         ),
         // A grid would lose its rows; rectangles by cuts do not lie in columns.
-        Method::Cartesian | Method::CartesianSums | Method::Recursive => Ok(layout),
+        _ => Ok(layout),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Errors of layouts.
 
-use super::{Method, Rect};
+use super::{Grid, Method, Rect};
 use crate::partition::PartitionError;
 
 /// The reason why rectangles are no layout, or why areas cannot be laid out.
@@ -106,6 +106,17 @@ pub enum LayoutError {
         /// Index of the node.
         index: usize,
     },
+    /// A grid that has not one place for each node.
+    #[error("a grid of {grid} has {} places, and there are {nodes} nodes", grid.rows.saturating_mul(grid.cols))]
+    OtherGrid {
+        /// The grid.
+        grid: Grid,
+        /// Number of nodes.
+        nodes: usize,
+    },
+    /// A text that is no grid.
+    #[error("\"{0}\" is no grid: expected rows x columns of nodes, such as 2x3")]
+    NoGrid(String),
     /// Columns for a method that chooses its own.
     #[error("the layout method {method} takes no columns")]
     OwnColumns {
@@ -132,7 +143,7 @@ pub enum LayoutError {
     Partition(#[from] PartitionError),
     /// An unknown method name.
     #[error(
-        "unknown layout method \"{0}\": expected one of kl, br, cartesian, cartesian-sums, recursive"
+        "unknown layout method \"{0}\": expected one of kl, br, cartesian, cartesian-sums, recursive, fpm-kl"
     )]
     UnknownMethod(String),
 }

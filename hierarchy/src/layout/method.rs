@@ -20,6 +20,7 @@ pub enum Method {
     Kl,
     /// Columns of the least sum of half-perimeters: [`br()`].
     #[default]
+    #[strum(to_string = "br", serialize = "fpm-br")]
     Br,
     /// A grid: [`cartesian()`] by [`GridRule::Balanced`]. The areas are approximate.
     Cartesian,
@@ -27,6 +28,8 @@ pub enum Method {
     CartesianSums,
     /// Rectangles by recursive cuts: [`recursive()`].
     Recursive,
+    /// Heights and widths by models, in columns: [`fpm_kl()`](super::fpm_kl()). By areas alone it is [`Kl`](Self::Kl).
+    FpmKl,
 }
 
 fn unknown_method(name: &str) -> LayoutError {
@@ -36,7 +39,7 @@ fn unknown_method(name: &str) -> LayoutError {
 impl Method {
     /// Returns `true` if the nodes' columns may be given, as [`arrange_in()`] takes them.
     pub fn takes_columns(self) -> bool {
-        matches!(self, Self::Kl | Self::Cartesian | Self::CartesianSums)
+        matches!(self, Self::Kl | Self::Cartesian | Self::CartesianSums | Self::FpmKl)
     }
 }
 
@@ -51,7 +54,7 @@ impl Method {
 /// and no area is positive, [`LayoutError::NoNodes`], [`LayoutError::TooLarge`].
 pub fn arrange(method: Method, areas: &[f64], rows: u64, cols: u64) -> Result<Layout, LayoutError> {
     let layout = match method {
-        Method::Kl => kl(areas, &kl_columns(areas, rows, cols)?, rows, cols),
+        Method::Kl | Method::FpmKl => kl(areas, &kl_columns(areas, rows, cols)?, rows, cols),
         Method::Br => br(areas, rows, cols),
         Method::Cartesian => cartesian(GridRule::Balanced, areas, rows, cols),
         Method::CartesianSums => cartesian(GridRule::Sums, areas, rows, cols),
@@ -74,7 +77,7 @@ pub fn arrange_in(
     cols: u64,
 ) -> Result<Layout, LayoutError> {
     match method {
-        Method::Kl => kl(areas, columns, rows, cols),
+        Method::Kl | Method::FpmKl => kl(areas, columns, rows, cols),
         Method::Cartesian => cartesian_in(GridRule::Balanced, columns, areas, rows, cols),
         Method::CartesianSums => cartesian_in(GridRule::Sums, columns, areas, rows, cols),
         Method::Br | Method::Recursive => Err(LayoutError::OwnColumns { method }),
@@ -206,7 +209,7 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "unknown layout method \"columns\": expected one of kl, br, cartesian, \
-             cartesian-sums, recursive"
+             cartesian-sums, recursive, fpm-kl"
         );
     }
 

@@ -4,7 +4,7 @@ use isochron_hierarchy::balance::{
     BalanceConfig, BalanceError, BalanceStart, BalanceStep, Balanced, DeviceBalance, DeviceModels,
     Dpa, EndReason, Extent, Idpa, Inpa, NodeBalance, Strategy as How,
 };
-use isochron_hierarchy::layout::{Layout, Method};
+use isochron_hierarchy::layout::{Arrangement, Layout, Method};
 use isochron_hierarchy::model::{Fit, Point};
 use isochron_hierarchy::partition::Partitioner;
 use isochron_hierarchy::times::Sample;
@@ -413,7 +413,7 @@ fn every_fit_partitioner_and_layout_comes_near_the_best() {
                 let config = BalanceConfig {
                     fit,
                     partitioner,
-                    layout,
+                    layout: layout.into(),
                     epsilon: 0.1,
                     max_iterations: 20,
                     ..BalanceConfig::default()
@@ -432,6 +432,19 @@ fn every_fit_partitioner_and_layout_comes_near_the_best() {
                 );
             }
         }
+    }
+}
+
+#[test]
+fn heights_and_widths_in_a_grid_come_near_the_best() {
+    let best_s = find_ideal_s(&small_cluster(), 400.0 * 400.0);
+    for start in [BalanceStart::Even, BalanceStart::FirstPoints] {
+        let layout = Arrangement::try_from("fpm-kl in 2x2".to_owned()).unwrap();
+        let config = BalanceConfig { layout, start, max_iterations: 20, ..Default::default() };
+        let balance = run_inpa(config, &mut small_cluster(), 400, 400, || 1.0);
+        assert_eq!(balance.layout.columns().map(|columns| columns.len()), Some(2));
+        let last_s = balance.outcome.times_s.iter().copied().fold(0.0, f64::max);
+        assert!(last_s <= 1.1 * best_s, "{start:?} {}: {balance:?}", last_s / best_s);
     }
 }
 

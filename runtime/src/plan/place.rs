@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use isochron_hierarchy::layout::{Layout, rearrange_in_groups};
+use isochron_hierarchy::layout::Layout;
 use isochron_hierarchy::learn::{Adaptive, AdaptiveError, LaidOut, Request};
 use isochron_hierarchy::network::{Network, PhaseTraffic, Traffic};
 use isochron_hierarchy::partition::apportion;
@@ -145,9 +145,9 @@ impl Places<'_> {
             return layout.clone();
         }
         let areas: Vec<f64> = asked.iter().map(|&units| units as f64).collect();
-        let method = self.plan.decision().config.layout;
+        let arrangement = self.plan.decision().config.layout;
         let groups = self.plan.network().map(|network| network.list_groups()).unwrap_or_default();
-        rearrange_in_groups(layout, method, &groups, &areas).unwrap_or_else(|error| {
+        arrangement.rearrange(layout, &groups, &areas).unwrap_or_else(|error| {
             tracing::warn!(%error, "a division has no layout");
             layout.clone()
         })

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use isochron_devices::{DeviceKind, ElementType, MeasureTally, ThreadPlace};
 use isochron_hierarchy::balance::{BalanceOutcome, EndReason, imbalance};
 use isochron_hierarchy::decide::LeftOut;
-use isochron_hierarchy::layout::Method;
+use isochron_hierarchy::layout::Arrangement;
 use isochron_hierarchy::layout::Way;
 use isochron_hierarchy::model::Fit;
 use isochron_hierarchy::network::Network;
@@ -257,8 +257,8 @@ pub struct BalanceReport {
     pub fit: Fit,
     /// Partitioner that divided by these models.
     pub partitioner: Partitioner,
-    /// Method that laid the areas out.
-    pub layout: Method,
+    /// How the areas are laid out: the method, and the grid that was given.
+    pub layout: Arrangement,
     /// Wanted imbalance.
     pub epsilon: f64,
     /// Number of measurements of all nodes.

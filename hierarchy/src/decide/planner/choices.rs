@@ -4,7 +4,7 @@ use super::super::models::{AllOfC, Models};
 use super::super::{Decision, LeftOut};
 use super::{PlanPause, PlanPhase, Planner};
 use crate::balance::{BalanceOutcome, EndReason, NodeBalance};
-use crate::layout::{LayoutError, Way, arrange, columns};
+use crate::layout::{LayoutError, Way, columns};
 use crate::predict::{NodeRate, choose_nodes, panel_phase, reduction_phase};
 use crate::problem::Split;
 
@@ -87,7 +87,7 @@ impl Planner {
         whole: &AllOfC,
     ) -> Result<Models, LayoutError> {
         let (rows, cols) = self.problem.c_blocks();
-        let layout = arrange(self.config.layout, speeds, rows, cols)?;
+        let layout = self.config.layout.arrange(speeds, rows, cols)?;
         let balance = NodeBalance {
             fixed_s: vec![0.0; speeds.len()],
             outcome: BalanceOutcome {
@@ -114,6 +114,7 @@ impl Planner {
         let rates = self.balance_rates(&balance);
         let known = rates.iter().filter(|node| node.speed > 0.0).count();
         if left_out.is_none()
+            && self.config.layout.grid.is_none()
             && known > 1
             && let Some(left_out) = self.find_surely_left_out(&rates)?
         {

@@ -112,7 +112,7 @@ impl Planner {
     /// `kernel_width`; the problem is as many of them as `config` has steps.
     ///
     /// # Errors
-    /// Returns [`DecideError`] if C has more blocks than can be counted.
+    /// Returns [`DecideError`] if C has more blocks than can be counted, or if the configured grid does not fit the nodes.
     ///
     /// # Panics
     /// If there are no nodes.
@@ -122,6 +122,7 @@ impl Planner {
         config: BalanceConfig,
         kernel_width: usize,
     ) -> Result<Self, DecideError> {
+        config.layout.check(cluster.nodes)?;
         let mut planner = Self {
             problem,
             cluster,

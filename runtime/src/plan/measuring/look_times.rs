@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use isochron_devices::{Depth, JobShape, Scalar};
-use isochron_hierarchy::layout::arrange;
 use isochron_hierarchy::times::{Measurement, Sample};
 
 use super::look::{Asked, DeviceClass, Looking};
@@ -182,7 +181,7 @@ impl<T: Scalar> Ranks<'_, T> {
         let problem = &self.task.problem;
         let (rows, cols) = problem.c_blocks();
         let even = vec![1.0; self.task.cluster.nodes];
-        let rect = arrange(self.task.config.layout, &even, rows, cols)
+        let rect = (self.task.config.layout.arrange(&even, rows, cols))
             .ok()
             .and_then(|layout| layout.rects().get(self.comm.rank()).copied());
         let rows = rect.filter(|rect| !rect.is_empty()).map_or(rows, |rect| rect.rows);

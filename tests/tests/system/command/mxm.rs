@@ -150,3 +150,33 @@ fn quiet_prints_one_line() {
     assert_eq!((line.lines().count(), plan.lines().count()), (1, 1));
     assert_eq!(read_json(shape)["verified"], true);
 }
+
+#[test]
+fn a_grid_that_is_given_has_all_nodes_whatever_they_cost() {
+    let platform = path_text(&cluster_configs().join("emulated-4.toml"));
+    let mpi = &libraries()[0];
+    for layout in ["kl", "cartesian-sums", "fpm-kl"] {
+        for strategy in ["fpm", "adaptive"] {
+            let line =
+                format!("--size 256 --block 16 --grid 2x2 --layout {layout} --strategy {strategy}");
+            let line = format!("{line} --platform {platform} --store none --verify exact");
+            let (report, _) = time_report(mpi, 4, &line);
+            assert_eq!(report.verified, Some(true), "{line}");
+            let balance = report.balance.expect("measured times");
+            assert_eq!(balance.layout.to_string(), format!("{layout} in 2x2"));
+            let mut corners: Vec<usize> = report.nodes.iter().map(|node| node.part.col).collect();
+            corners.sort_unstable();
+            corners.dedup();
+            assert!(corners.len() <= 2, "{line} {corners:?}");
+        }
+    }
+    let wrong = "mxm --size 64 --platform";
+    for (grid, told) in [
+        ("--grid 2x3", "a grid of 2x3 has 6 places, and there are 4 nodes"),
+        ("--grid 2x2 --layout br", "the layout method br takes no columns"),
+    ] {
+        let outcome = mpi.run_line(4, &format!("{wrong} {platform} {grid}"));
+        assert_eq!(outcome.status, Some(2), "{}", outcome.stderr);
+        check_told(&outcome.stderr, &[told], grid);
+    }
+}
