@@ -572,11 +572,9 @@ impl<'s, 'a, 'o, T: Scalar> StepsAhead<'s, 'a, 'o, T> {
 
     /// Takes the decisions that are due before a step is sent for. Returns `false` while the director's answer is under way.
     fn decide(&mut self, step: usize) -> bool {
-        if !self.course.is_due(self.first + step) {
-            return true;
-        }
         // A question tells the same steps whether the answer before it came soon or late.
         let seen = self.first + step.saturating_sub(self.plan.lookahead());
+        let is_due = self.course.is_due(self.first + step);
         while self.course.is_due(self.first + step) {
             if !self.course.is_answered(seen) {
                 return false;
@@ -587,7 +585,13 @@ impl<'s, 'a, 'o, T: Scalar> StepsAhead<'s, 'a, 'o, T> {
                 Err(error) => self.failure = Some(error),
             }
         }
-        self.open_span(step);
+        if is_due {
+            self.open_span(step);
+        }
+        // The next question and its answer travel while panels for this step do.
+        if seen > 0 && self.course.is_due(self.first + step + 1) {
+            self.course.is_answered(seen);
+        }
         true
     }
 
