@@ -40,7 +40,7 @@ pub struct RankDevices {
 
 /// Finds the devices of a host, by rank.
 ///
-/// The host's cores are shared among `ranks` ranks by [`share_cores`]. `gpus` (by address) are dealt to the ranks next
+/// The host's cores are shared among `ranks` ranks in shares of whole groups of cores. `gpus` (by address) are dealt to the ranks next
 /// to their buses. Each GPU takes a host core from its rank's cores, and `grouping` groups the rest.
 ///
 /// The ranks must be allowed the *same* cores: their [`Topology::allowed_pus`] are equal. A rank that the launcher
