@@ -247,7 +247,12 @@ impl Error {
                     | PartitionError::BeyondLimits { .. }
                     | PartitionError::NotASum { .. },
                 ),
-            ) => ErrorClass::Input,
+            )
+            | Error::Decide(DecideError::Layout(
+                LayoutError::OtherGrid { .. }
+                | LayoutError::GridAlongK(_)
+                | LayoutError::OwnColumns { .. },
+            )) => ErrorClass::Input,
             Error::Device(_)
             | Error::Output { .. }
             | Error::Unreadable { .. }

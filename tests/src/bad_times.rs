@@ -48,7 +48,7 @@ pub fn bad_times(shared: &Arc<dyn Comm>) -> usize {
     let rows = Coverage::Pairs.rows_of_library(comm, [TIMES.len(), 2, LIBRARIES.len()]);
     for &[number, splits, _] in &rows {
         told.store(number, Ordering::Relaxed);
-        let problem = Problem::new(37, 41, 140, 4).unwrap().with_panel(4).unwrap();
+        let problem = Problem::new(37, 41, 280, 4).unwrap().with_panel(4).unwrap();
         let divides_k = splits == 1;
         let plan =
             if divides_k { plan_along_k(comm, problem) } else { plan_on_nth(comm, problem, 0) };

@@ -107,7 +107,7 @@ pub fn kernels_of_unlike_speed(comm: &Arc<dyn Comm>) -> usize {
     if ranks > 1 {
         assert_eq!(partition.units()[1], 0, "{partition:?}");
     }
-    4
+    5
 }
 
 /// The model of a rank whose time grows with the square of its units. It takes its factor from the first point.

@@ -45,7 +45,8 @@ const STRATEGIES: [Strategy; 5] = [
     Strategy::Fpm,
 ];
 
-const METHODS: [Method; 4] = [Method::Br, Method::FpmKl, Method::Cartesian, Method::Recursive];
+const METHODS: [Method; 5] =
+    [Method::Br, Method::Kl, Method::FpmKl, Method::Cartesian, Method::Recursive];
 
 /// The levels of a given row: element type, operations, shape, division, number of ranks and MPI library.
 const GIVEN_LEVELS: [usize; 6] = [

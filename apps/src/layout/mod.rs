@@ -170,12 +170,13 @@ impl LayoutArguments {
 
 fn arrange_areas(arguments: &LayoutArguments, method: LayoutMethod) -> Result<Layout, Failure> {
     let (areas, rows, cols) = (&arguments.areas, arguments.rows, arguments.cols);
-    let (LayoutMethod::Areas(method), false) =
-        (method, method == LayoutMethod::Areas(Method::FpmKl))
-    else {
-        return Err(Failure::input(
-            "--method: fpm-br and fpm-kl need models of the nodes; give --models in place of areas",
-        ));
+    let method = match method {
+        LayoutMethod::Areas(method) if method != Method::FpmKl => method,
+        _ => {
+            return Err(Failure::input(
+                "--method: fpm-br and fpm-kl need models of the nodes; give --models in place of areas",
+            ));
+        }
     };
     if let Some((flag, _)) =
         [("--fit", arguments.fit.is_some()), ("--dividing", arguments.dividing.is_some())]

@@ -13,6 +13,7 @@ use isochron_devices::{ElementType, MeasureConfig};
 use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 use isochron_hierarchy::layout::{Arrangement, Grid, Method};
 use isochron_hierarchy::learn::Tuning;
+use isochron_hierarchy::partition::Partitioner;
 use isochron_hierarchy::printable::show_path;
 use isochron_hierarchy::problem::Split;
 use num_complex::Complex64;
@@ -107,8 +108,8 @@ pub struct MxmArguments {
     /// [default: adaptive]
     #[arg(long, value_parser = name_all::<Strategy>(), hide_possible_values = true)]
     pub(super) strategy: Option<Strategy>,
-    /// Layout of the nodes' areas: kl, br, cartesian, cartesian-sums, recursive or fpm-kl (heights and widths of
-    /// equal times) [default: br, with --grid kl]
+    /// Layout of the nodes' areas: kl, br (also fpm-br), cartesian, cartesian-sums, recursive, or with fpm fpm-kl
+    /// (heights and widths of equal times) [default: br, with --grid kl]
     #[arg(long, value_parser = name_all::<Method>(), hide_possible_values = true)]
     pub(super) layout: Option<Method>,
     /// Rows and columns of nodes, one place for each, for kl, cartesian, cartesian-sums and fpm-kl: C is divided, and
@@ -210,8 +211,16 @@ impl MxmArguments {
         } else {
             check_readers(self.strategy(), &READERS, options)?;
         }
-        if let (Some(grid), Split::K) = (self.grid, self.split) {
-            return Err(Error::parameter("grid", grid, "it divides C: leave --split k out"));
+        if self.layout == Some(Method::FpmKl) && self.load_plan.is_none() {
+            if self.strategy() != Strategy::Fpm {
+                let reason = format!("an option of fpm, not of {}", self.strategy());
+                return Err(Error::parameter("layout", Method::FpmKl, reason));
+            }
+            let partitioner = self.balancing.make_config().partitioner;
+            if partitioner != Partitioner::Gpa {
+                let reason = "fpm-kl divides columns by gpa";
+                return Err(Error::parameter("partitioner", partitioner, reason));
+            }
         }
         refuse_hpopta(self.balancing.make_config().partitioner)
     }
@@ -227,17 +236,24 @@ impl MxmArguments {
         }
     }
 
-    /// Returns how the areas are laid out, if an option says so.
-    pub(super) fn arrangement(&self) -> Option<Arrangement> {
-        let of_grid = self.grid.map(|_| Method::Kl);
-        self.layout.or(of_grid).map(|method| Arrangement { method, grid: self.grid })
+    /// Returns the arrangement of the areas by the options, on top of a plan's.
+    pub(super) fn arrangement(&self, planned: Option<Arrangement>) -> Arrangement {
+        let method = match self.grid {
+            Some(_) => Method::Kl,
+            None => Method::default(),
+        };
+        let default = planned.unwrap_or(Arrangement { method, grid: None });
+        Arrangement {
+            method: self.layout.unwrap_or(default.method),
+            grid: self.grid.or(default.grid),
+        }
     }
 
     /// Returns the settings of balancing.
     pub(super) fn balance_config(&self) -> BalanceConfig {
         BalanceConfig {
             strategy: self.strategy(),
-            layout: self.arrangement().unwrap_or_default(),
+            layout: self.arrangement(None),
             adaptive: Tuning { force_every: read_forced_changes(), ..Default::default() },
             ..self.balancing.make_config()
         }
@@ -322,7 +338,16 @@ mod tests {
         let told = told.expect_err("refused").to_string();
         assert!(told.starts_with("partitioner = hpopta: "), "{told}");
         check(&["--strategy", "fpm", "--partitioner", "npa"]).expect("accepted");
-        let told = check(&["--grid", "2x2", "--split", "k"]).expect_err("refused").to_string();
-        assert!(told.starts_with("grid = 2x2: "), "{told}");
+    }
+
+    #[test]
+    fn fpm_kl_is_refused_where_nothing_reads_it() {
+        let refuse = |words: &[&str]| check(words).expect_err("refused").to_string();
+        let told = refuse(&["--layout", "fpm-kl"]);
+        assert_eq!(told, "layout = fpm-kl: an option of fpm, not of adaptive");
+        let of_fpm = ["--layout", "fpm-kl", "--strategy", "fpm"];
+        check(&of_fpm).expect("accepted");
+        let told = refuse(&[&of_fpm[..], &["--partitioner", "npa"]].concat());
+        assert_eq!(told, "partitioner = npa: fpm-kl divides columns by gpa");
     }
 }

@@ -55,11 +55,10 @@ pub(super) fn find_problem(
     check_numbers(arguments, element)?;
     let block = arguments.block.or(planned.map(Problem::block));
     let block = block.unwrap_or_else(|| Problem::choose_block(m, n, comm.size()));
-    let split = if arguments.grid.is_some() { Split::C } else { arguments.split };
     let asked = Problem::new(m, n, k, block)?
         .with_element(element)
         .with_ops(ops)
-        .with_split(split)
+        .with_split(arguments.split)
         .in_parts();
     let asked = match arguments.panel {
         Some(panel) => asked.with_panel(panel)?,
@@ -89,7 +88,7 @@ fn choose_planned(
     let config = &plan.decision().config;
     let of_plan = (config.strategy, config.layout);
     let strategy = arguments.strategy.unwrap_or(of_plan.0);
-    let layout = arguments.arrangement().unwrap_or(of_plan.1);
+    let layout = arguments.arrangement(Some(of_plan.1));
     if (strategy, layout) != of_plan {
         let reason =
             format!("it is of {} and {}, not of {strategy} and {layout}", of_plan.0, of_plan.1);

@@ -41,17 +41,21 @@ pub fn measure_kernel(
         return Ok(Measurement::default());
     }
     run.initialize(d)?;
-    let mut times = KernelTimes {
-        first: run.execute()?,
-        carefree_s: CAREFREE * config.max_seconds,
-        stopped_s: None,
+    let first = match run.execute() {
+        Ok(first) => first,
+        Err(error) => {
+            // It says more than one of the end.
+            let _ = run.finalize();
+            return Err(error);
+        }
     };
+    let mut times =
+        KernelTimes { first, carefree_s: CAREFREE * config.max_seconds, stopped_s: None };
     let found = match times.first {
         RunEnd::Stopped(time_s) => Ok(Measurement::at_least(d, time_s)),
         RunEnd::Done(_) => repeat_until_confident(&[d], config, &mut || times.take(run), in_step)
             .map(|mut measured| measured.swap_remove(0)),
     };
-    // An error in its runs says more than one of the end.
     let ended = run.finalize();
     let found = times.stopped_s.map(|time_s| Measurement::at_least(d, time_s)).map_or(found, Ok)?;
     ended.map(|()| found)

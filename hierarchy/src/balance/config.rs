@@ -110,7 +110,7 @@ pub struct BalanceConfig {
     pub fit: Fit,
     /// Partitioner that divides by these models.
     pub partitioner: Partitioner,
-    /// How the areas are laid out.
+    /// Arrangement of the areas.
     pub layout: Arrangement,
     /// Settings of `adaptive`, as the caller gave them. A unit is an element of C.
     pub adaptive: Tuning,

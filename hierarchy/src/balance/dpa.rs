@@ -4,13 +4,15 @@
 //!
 //! * **end of balancing**: the thesis ends when the imbalance is at most ε (4.3). Here the range that noise
 //!   alone gives to the times comes on top: `√(ε² + noise²)`. It grows with the number of parts, and 90 alike
-//!   parts would never be balanced. A part without units counts with the time of its first one. Balancing
+//!   parts would never be balanced. A part without units counts with the time of its first granule. Balancing
 //!   also ends when a further measurement cannot win back its cost beyond the noise. It ends when iterations
 //!   run out, and when the next division was measured before, since [`Strategy::MultiCpm`](super::Strategy::MultiCpm) may cycle for
 //!   ever.
 //! * **result of balancing**: the thesis takes the last division (4.3). Here the result is the fastest
 //!   measured one, because convergence need not be monotone. An early end takes the next division unmeasured
 //!   if measured times bound its time by less.
+//! * **parts that paged**: the thesis measures what the models say (4.3). Here a part that is left without units after one
+//!   measurement is measured once with the least, because the speed of a part that paged says nothing about few units.
 //! * **models while balancing**: the thesis divides by the piecewise linear speeds (3.3.1). Here their times
 //!   have the start-up cost that measurements show ([`StartUp`]). A part that should get nothing would keep
 //!   a sliver that all wait for.
@@ -261,8 +263,13 @@ impl Dpa {
         divide: impl FnOnce(&Self) -> Result<Partition, BalanceError>,
     ) -> Result<(), BalanceError> {
         self.record(samples)?;
-        let next = divide(self)?;
-        self.decide(next);
+        let next = divide(self).inspect_err(|_| {
+            self.history.pop();
+            self.asked.pop();
+        });
+        let next = next?;
+        let trial = self.try_small(&next.units);
+        self.decide(next, trial);
         Ok(())
     }
 
@@ -283,7 +290,7 @@ impl Dpa {
         assert_eq!(next.units.len(), self.speeds.len(), "units of each part");
         assert_eq!(next.units.iter().sum::<u64>(), self.total, "all units");
         self.record(samples)?;
-        self.decide(next);
+        self.decide(next, None);
         Ok(())
     }
 
@@ -335,8 +342,8 @@ impl Dpa {
         points.into_iter().try_for_each(|(part, point)| self.seed(part, point))
     }
 
-    /// Ends, or has `next` measured.
-    fn decide(&mut self, next: Partition) {
+    /// Ends, or has `next` measured, or a trial in its place.
+    fn decide(&mut self, next: Partition, trial: Option<Vec<u64>>) {
         let Some(now) = self.history.last() else {
             return;
         };
@@ -346,14 +353,14 @@ impl Dpa {
         } else if self.is_single {
             self.end_unmeasured(EndReason::Predicted, next.units, next.times_s);
             return;
-        } else if self.is_known(&next.units) {
+        } else if trial.is_none() && self.is_known(&next.units) {
             EndReason::NothingNew
         } else if self.history.len() >= self.config.max_iterations as usize {
             EndReason::IterationLimit
         } else if !self.pays_off(now, next_s) {
             EndReason::NotWorthIt
         } else {
-            self.wanted = next.units;
+            self.wanted = trial.unwrap_or(next.units);
             return;
         };
         self.end_early(why, next);
@@ -437,31 +444,27 @@ impl Dpa {
         let owned = self.make_functions();
         let functions: Vec<&dyn SpeedModel> = owned.iter().map(AsRef::as_ref).collect();
         let partitioner = self.config.partitioner;
-        let mut next = match self.granule {
+        Ok(match self.granule {
             1 => partitioner.divide(&functions, self.total)?,
             granule => SplitOptions { partitioner, granule, ..SplitOptions::default() }
                 .divide(&functions, self.total)?,
-        };
-        if self.seeks_balance() {
-            self.try_small(&mut next, &functions);
-        }
-        Ok(next)
+        })
     }
 
-    /// Gives a granule to each part that would be idle by a single point, of more units: one that paged with all of them may be
-    /// fast with few.
-    fn try_small(&self, next: &mut Partition, functions: &[&dyn SpeedModel]) {
-        for (part, model) in self.models.iter().flatten().enumerate() {
+    /// Gives one granule to each part that `units` leave idle and whose only point has more units: it may have paged there, and be
+    /// fast with few. `None` if there is no such part, or that was measured before.
+    fn try_small(&self, units: &[u64]) -> Option<Vec<u64>> {
+        let models = self.models.as_ref().filter(|_| self.seeks_balance())?;
+        let mut trial = units.to_vec();
+        for (part, model) in models.iter().enumerate() {
             let is_unknown = matches!(model.points(), [only] if only.d > self.granule);
-            let most = (0..next.units.len()).max_by_key(|&other| next.units[other]).unwrap_or(part);
-            if next.units[part] > 0 || !is_unknown || next.units[most] <= self.granule {
-                continue;
-            }
-            for (of, units) in [(most, next.units[most] - self.granule), (part, self.granule)] {
-                next.units[of] = units;
-                next.times_s[of] = functions[of].time_s(units as f64);
+            let most = (0..trial.len()).max_by_key(|&other| trial[other]).unwrap_or(part);
+            if trial[part] == 0 && is_unknown && trial[most] > self.granule {
+                trial[most] -= self.granule;
+                trial[part] = self.granule;
             }
         }
+        (trial != units && !self.is_known(&trial)).then_some(trial)
     }
 
     /// Makes each part's speed a function: the fit of its points, or the assumed speed without points.

@@ -18,7 +18,8 @@
 //!   measured columns are kept if that costs little, because speeds depend on shapes too. Small changes
 //!   of areas are then small changes of shapes. The limit is 3 % more half-perimeters than the least.
 //! * **models of DIPA-2D**: the report's partial models are of the number of chunks (4.1). Here they are of the area, and
-//!   heights and widths follow from them by FPM-KL.
+//!   heights and widths follow from them by FPM-KL. It starts from first points too, unless the configuration asks for
+//!   [`BalanceStart::Even`].
 //! * **areas in the models**: the paper adds points of the division wanted (step 6). Here they are
 //!   those of the whole blocks measured, because rounding changes the areas.
 
@@ -28,7 +29,7 @@ use super::dpa::{Balanced, Dpa};
 use super::{
     BalanceConfig, BalanceError, BalanceStart, BalanceStep, EndReason, MeasuredDivision, imbalance,
 };
-use crate::layout::{Arrangement, Layout, Rect, br_in, count_blocks};
+use crate::layout::{Arrangement, FpmKlConfig, Layout, Rect, br_in, count_blocks};
 use crate::model::SpeedModel;
 use crate::partition::Partition;
 use crate::times::Sample;
@@ -213,8 +214,8 @@ impl Inpa {
     ///
     /// # Errors
     /// Returns [`BalanceError::NotMeasuring`], [`BalanceError::WrongLength`], [`BalanceError::WrongTotal`] or
-    /// [`BalanceError::InvalidTime`], after which the request stands; [`BalanceError::Partition`] if the models do not
-    /// admit a division.
+    /// [`BalanceError::InvalidTime`], after which the request stands; [`BalanceError::Partition`] or
+    /// [`BalanceError::Layout`] if the models do not admit a division.
     pub fn observe(&mut self, times: &[Sample]) -> Result<(), BalanceError> {
         match &self.phase {
             Phase::Done(_) => return Err(BalanceError::NotMeasuring),
@@ -234,9 +235,9 @@ impl Inpa {
                     .zip(layout.areas())
                     .map(|(time, blocks)| time.counted_as(blocks))
                     .collect();
-                let (arrangement, divided) = (self.config.layout, &mut self.divided);
+                let (config, divided) = (self.config, &mut self.divided);
                 self.dpa.observe_by(&parts, |dpa| {
-                    let next = divide_sides(arrangement, layout, dpa)?;
+                    let next = divide_sides(&config, layout, dpa)?;
                     let Some((sides, partition)) = next else {
                         return dpa.compute_next();
                     };
@@ -329,7 +330,7 @@ impl Inpa {
 
 /// Divides the blocks by the models of `dpa` in the columns of a layout, if the arrangement does so.
 fn divide_sides(
-    arrangement: Arrangement,
+    config: &BalanceConfig,
     layout: &Layout,
     dpa: &Dpa,
 ) -> Result<Option<(Layout, Partition)>, BalanceError> {
@@ -338,7 +339,8 @@ fn divide_sides(
     }
     let owned = dpa.make_functions();
     let functions: Vec<&dyn SpeedModel> = owned.iter().map(AsRef::as_ref).collect();
-    let found = arrangement.divide_sides(layout, &functions)?;
+    let ends = FpmKlConfig { epsilon: config.epsilon, ..FpmKlConfig::default() };
+    let found = config.layout.divide_sides(layout, &functions, &ends)?;
     Ok(found.map(|found| {
         let units = found.layout.areas();
         (found.layout, Partition { units, times_s: found.times_s })

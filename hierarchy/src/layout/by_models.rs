@@ -1,7 +1,9 @@
 //! Layouts by speed functions of the area.
 
 use super::repair::{repair_within, time_or_never};
-use super::{Arrangement, Layout, LayoutError, Method, arrange, arrange_in, count_blocks};
+use super::{
+    Arrangement, FpmKlConfig, Layout, LayoutError, Method, arrange, arrange_in, count_blocks,
+};
 use crate::model::SpeedModel;
 use crate::partition::{PartitionError, Partitioner};
 
@@ -30,7 +32,9 @@ pub fn by_models(
         Some(columns) => arrange_in(method, columns, &areas, rows, cols)?,
         None => arrange(method, &areas, rows, cols)?,
     };
-    if let Some(found) = Arrangement::from(method).divide_sides(&layout, models)? {
+    if let Some(found) =
+        Arrangement::from(method).divide_sides(&layout, models, &FpmKlConfig::default())?
+    {
         return Ok(found.layout);
     }
     match method {

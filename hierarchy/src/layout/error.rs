@@ -106,7 +106,10 @@ pub enum LayoutError {
         /// Index of the node.
         index: usize,
     },
-    /// A grid that has not one place for each node.
+    /// A grid of C, and k is to be divided.
+    #[error("a grid of {0} divides C, and k is to be divided")]
+    GridAlongK(Grid),
+    /// The grid does not have one place for each node.
     #[error("a grid of {grid} has {} places, and there are {nodes} nodes", grid.rows.saturating_mul(grid.cols))]
     OtherGrid {
         /// The grid.
@@ -114,7 +117,7 @@ pub enum LayoutError {
         /// Number of nodes.
         nodes: usize,
     },
-    /// A text that is no grid.
+    /// Not a grid.
     #[error("\"{0}\" is no grid: expected rows x columns of nodes, such as 2x3")]
     NoGrid(String),
     /// Columns for a method that chooses its own.

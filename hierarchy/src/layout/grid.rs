@@ -1,11 +1,11 @@
-//! Methods in a grid of the caller's.
+//! Layouts in a given grid.
 
-use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::areas::check_areas;
 use super::{
     FpmKl, FpmKlConfig, Layout, LayoutError, Method, SpeedSurface, arrange, arrange_in, fpm_kl,
     rearrange_in_groups,
@@ -35,7 +35,7 @@ impl Grid {
             return Err(LayoutError::OtherGrid { grid: self, nodes });
         }
         let mut order: Vec<usize> = (0..nodes).collect();
-        order.sort_by(|&a, &b| areas[b].partial_cmp(&areas[a]).unwrap_or(Ordering::Equal));
+        order.sort_by(|&a, &b| areas[b].total_cmp(&areas[a]));
         Ok((0..self.cols)
             .map(|col| order.iter().skip(col).step_by(self.cols).copied().collect())
             .collect())
@@ -60,7 +60,7 @@ impl FromStr for Grid {
     }
 }
 
-/// How areas become rectangles: by a method, in a grid if there is one. In text it is `br`, or `kl in 2x3`.
+/// Method that turns areas into rectangles, and its grid if one is given. In text it is `br`, or `kl in 2x3`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(with = "String"))]
 #[serde(into = "String", try_from = "String")]
@@ -104,7 +104,7 @@ impl TryFrom<String> for Arrangement {
 }
 
 impl Arrangement {
-    /// Checks that these nodes can be arranged so.
+    /// Checks that the grid fits this number of nodes.
     ///
     /// # Errors
     /// Returns [`LayoutError::OtherGrid`] unless the grid has one place for each node, and [`LayoutError::OwnColumns`] for
@@ -141,17 +141,23 @@ impl Arrangement {
         groups: &[&[usize]],
         areas: &[f64],
     ) -> Result<Layout, LayoutError> {
-        let (rows, cols) = (current.rows(), current.cols());
+        match self.find_columns(current)?.filter(|_| self.grid.is_some()) {
+            Some(columns) => self.arrange_columns(&columns, areas, current.rows(), current.cols()),
+            None => rearrange_in_groups(current, self.method, groups, areas),
+        }
+    }
+
+    /// Returns the columns of a layout; in a grid, where a node without blocks has lost its place, those of its areas.
+    fn find_columns(self, layout: &Layout) -> Result<Option<Vec<Vec<usize>>>, LayoutError> {
+        let columns = layout.columns();
         let Some(grid) = self.grid else {
-            return rearrange_in_groups(current, self.method, groups, areas);
+            return Ok(columns);
         };
         let is_whole = |columns: &Vec<Vec<usize>>| {
             columns.len() == grid.cols && columns.iter().all(|column| column.len() == grid.rows)
         };
-        match current.columns().filter(is_whole) {
-            Some(columns) => self.arrange_columns(&columns, areas, rows, cols),
-            None => self.arrange(areas, rows, cols),
-        }
+        let areas: Vec<f64> = layout.areas().into_iter().map(|area| area as f64).collect();
+        columns.filter(is_whole).map_or_else(|| grid.columns(&areas), Ok).map(Some)
     }
 
     fn arrange_columns(
@@ -161,8 +167,8 @@ impl Arrangement {
         rows: u64,
         cols: u64,
     ) -> Result<Layout, LayoutError> {
-        // A grid has a row and a column for every node.
-        let least = 1e-9 * areas.iter().sum::<f64>();
+        check_areas(areas)?;
+        let least = NEXT_TO_NOTHING * areas.iter().sum::<f64>();
         let areas: Vec<f64> = areas.iter().map(|area| area.max(least)).collect();
         Ok(arrange_in(self.method, columns, &areas, rows, cols)?.forget_empty_places())
     }
@@ -176,19 +182,24 @@ impl Arrangement {
         self,
         current: &Layout,
         models: &[&dyn SpeedModel],
+        config: &FpmKlConfig,
     ) -> Result<Option<FpmKl>, LayoutError> {
-        let columns = current.columns().filter(|_| self.method == Method::FpmKl);
-        let Some(columns) = columns else {
+        if self.method != Method::FpmKl {
+            return Ok(None);
+        }
+        let Some(columns) = self.find_columns(current)? else {
             return Ok(None);
         };
         let surfaces: Vec<AreaSurface<'_>> =
             models.iter().map(|&model| AreaSurface(model)).collect();
         let surfaces: Vec<&dyn SpeedSurface> =
             surfaces.iter().map(|surface| surface as _).collect();
-        fpm_kl(&surfaces, &columns, current.rows(), current.cols(), &FpmKlConfig::default())
-            .map(Some)
+        fpm_kl(&surfaces, &columns, current.rows(), current.cols(), config).map(Some)
     }
 }
+
+/// Part of all areas that a node without area counts with: a cartesian grid has a row and a column for every node.
+const NEXT_TO_NOTHING: f64 = 1e-9;
 
 /// A surface whose speed depends on the area alone.
 struct AreaSurface<'m>(&'m dyn SpeedModel);
@@ -285,15 +296,16 @@ mod tests {
         let models: [&dyn SpeedModel; 4] = [&slow, &fast, &slow, &pages];
         let chosen = arrangement("fpm-kl in 2x2").expect("a name");
         let first = chosen.arrange(&[1.0, 3.0, 1.0, 3.0], 16, 16).expect("fits");
-        let found = chosen.divide_sides(&first, &models).expect("models").expect("a division");
+        let divide = |text: &str| {
+            let chosen = arrangement(text).expect("a name");
+            chosen.divide_sides(&first, &models, &FpmKlConfig::default()).expect("models")
+        };
+        let found = divide("fpm-kl in 2x2").expect("a division");
         let times_s = first.areas().into_iter().zip(models);
         let first_s = times_s.map(|(d, model)| model.time_s(d as f64)).fold(0.0, f64::max);
         let longest_s = found.times_s.iter().copied().fold(0.0, f64::max);
         assert!(longest_s < 0.5 * first_s, "{first_s} {found:?}");
         assert_eq!(found.layout.areas().iter().sum::<u64>(), 256);
-        assert_eq!(
-            arrangement("kl in 2x2").expect("a name").divide_sides(&first, &models),
-            Ok(None)
-        );
+        assert_eq!(divide("kl in 2x2"), None);
     }
 }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use strum::Display;
 
 use super::{Sample, Series, looks_normal};
+use crate::model::Point;
 
 /// The end of a measurement, displayed as in JSON: `out-of-time`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, Display)]
@@ -48,6 +49,12 @@ impl Measurement {
             outcome: MeasureOutcome::Bounded,
             ..Self::default()
         }
+    }
+
+    /// Makes the point of a model at this size: with 0 repetitions if it is a bound.
+    #[must_use]
+    pub fn to_point(&self, d: u64) -> Point {
+        Point { d, t_s: self.sample.seconds, reps: self.sample.reps, ci_s: self.ci_s }
     }
 
     /// Returns `true` if the precision was reached.

@@ -17,8 +17,9 @@ static int32_t make_rows(uint64_t count, void **context)
   if (!rows)
     return ISOCHRON_KERNEL_NO_MEMORY;
   rows->count = count;
-  for (uint64_t i = 0; i < count * (COLS + 1); i++)
-    rows->numbers[0][i] = 1.0;
+  for (uint64_t row = 0; row < count; row++)
+    for (int col = 0; col <= COLS; col++)
+      rows->numbers[row][col] = 1.0;
   return ISOCHRON_KERNEL_OK;
 }
 

@@ -17,6 +17,8 @@ contains
     type(c_ptr), intent(inout) :: context
     integer(c_int32_t) :: code
     integer :: error
+    if (allocated(numbers)) deallocate (numbers)
+    if (allocated(sums)) deallocate (sums)
     allocate (numbers(n_rows, d), sums(d), stat=error)
     code = merge(ISOCHRON_KERNEL_OK, ISOCHRON_KERNEL_NO_MEMORY, error == 0 .and. .not. c_associated(context))
     if (code == ISOCHRON_KERNEL_OK) numbers = 1

@@ -643,8 +643,8 @@ int isochron_close_balancer(isochron_balancer_t *balancer);
 
 // Measures a kernel of the program with this rank's units, while all ranks do the same, each with its own number. They repeat in
 // step, as long as one of them needs another repetition, since ranks that share a host slow each other down. The calling thread
-// is bound to the first core of this rank's share of its host meanwhile. isochron_kernel.h describes kernels; when initialize is
-// called, *context is params. config is null or settings, written as for isochron_open.
+// is bound to the first core of this rank's share of its host meanwhile, unless the host has fewer cores than ranks, or a CPU quota
+// leaves only some of them. isochron_kernel.h describes kernels; when initialize is called, *context is params. config is null or settings, written as for isochron_open.
 //
 // | setting | ranks | meaning |
 // |---|---|---|
@@ -703,8 +703,8 @@ int isochron_partition_iterate(isochron_partition_t *partition,
                                void *params,
                                int *ended);
 
-// Writes the units of each rank and their seconds; seconds may be null. They are those of the division that was measured
-// last, and after the end of the result. A rank without units has 0 seconds. The parts follow each other in the order of the
+// Writes the units of each rank and their seconds; seconds may be null. They are even and 0 before the first iteration, then of
+// the division that was measured last, and after the end of the result. A rank without units has 0 seconds. The parts follow each other in the order of the
 // ranks, so the first unit of a part is the sum of the numbers before its own.
 //
 // Safety: units and seconds are null or have n_ranks numbers.

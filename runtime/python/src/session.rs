@@ -165,7 +165,8 @@ impl PySession {
     ///
     /// `kernel` is an object with the methods `initialize(d)`, `execute()` and `finalize()`. The settings are `confidence`,
     /// `precision`, `min_reps`, `max_reps`, `max_seconds` and `unbound`, the same on all ranks. The ranks repeat in step, each
-    /// bound to a core of its own meanwhile, unless `unbound` is true. All ranks call it together.
+    /// bound to the first core of its share meanwhile, unless `unbound` is true, the host has fewer cores than ranks, or a CPU
+    /// quota leaves only some of them. All ranks call it together.
     #[pyo3(signature = (kernel, d, **settings))]
     fn benchmark(
         &self,

@@ -77,7 +77,7 @@ impl KernelSeat {
 }
 
 /// Measures `d` units of this rank's kernel while all ranks do the same, in step. A rank that `is_load` repeats as long
-/// as the others need it to. A failure is that of this rank alone.
+/// as the others need it to. Fails on this rank alone.
 ///
 /// # Errors
 /// On the rank that fails, returns the errors of [`measure_kernel`].

@@ -38,7 +38,7 @@ pub struct PartitionConfig {
     /// Precision of each benchmark, and its limits.
     #[serde(flatten)]
     pub measure: MeasureConfig,
-    /// The same as [of a benchmark](BenchmarkConfig::unbound).
+    /// As [`BenchmarkConfig::unbound`].
     pub unbound: bool,
 }
 

@@ -74,7 +74,7 @@ impl Session {
     /// Measures a kernel of the program's own with `d` units of this rank, while all ranks do the same, each with its own `d`.
     /// They repeat in step, as long as one of them needs another repetition, because ranks that share a host slow each other down.
     /// The calling thread is bound to the first core of this rank's share of its host meanwhile, unless that is
-    /// [switched off](BenchmarkConfig::unbound).
+    /// [switched off](BenchmarkConfig::unbound), the host has fewer cores than ranks, or a CPU quota leaves only some of them.
     ///
     /// Returns the units, the mean seconds of a run, the repetitions, and the half-width of the confidence interval in seconds. A
     /// run that was stopped, since it took twice as long as the [limit](isochron_devices::MeasureConfig::max_seconds), is a
@@ -103,15 +103,19 @@ impl Session {
     ) -> Result<Point, Error> {
         let seat = KernelSeat::of_node(&self.node);
         let found = seat.measure(&*self.comm, kernel, d, config)?;
-        Ok(make_point(d, &found))
+        Ok(found.to_point(d))
     }
 
     /// Begins to divide `total` units over the ranks, evenly as long as nothing is measured. Without `models` the points of each
-    /// rank make a model by [`fit`](PartitionConfig::fit); with some, one for each rank, these divide.
+    /// rank make a model by [`fit`](PartitionConfig::fit). With models, one for each rank, the models divide.
     ///
     /// # Errors
     /// On every rank, returns [`Error::Parameter`] or [`Error::Device`] for a number of the configuration that is out of
     /// range, and for models that are not one for each rank; [`Error::Settings`] for ranks with different totals or configurations.
+    ///
+    /// # Deviations
+    /// * **first division**: it is even, also by models of the program that know some points already, because FuPerMod's dynamic
+    ///   partitioning starts from nothing (appendix A.5).
     ///
     /// # Collective
     /// All ranks, with the same total, configuration and number of models.
@@ -188,7 +192,7 @@ impl DynamicPartition {
     }
 
     /// Measures the kernel with this rank's units of the next division, while all ranks do the same; gathers the points, updates
-    /// the models, and divides anew. Returns `true` if that was the last time. After that it does nothing.
+    /// the models, and divides anew. Returns `true` once the partition has ended. After that it does nothing.
     ///
     /// It has ended if the times are balanced, if the next division was measured before, or after
     /// [`max_iterations`](PartitionConfig::max_iterations) divisions. The result is then the measured division of least time, or
@@ -198,7 +202,7 @@ impl DynamicPartition {
     ///
     /// # Errors
     /// On every rank, returns [`Error::Device`] if the kernel fails on any rank; [`Error::OwnModel`] if a model fails, or its
-    /// times fall or are not finite; [`Error::Balance`] if the models do not admit a division; [`Error::Forked`] in a forked
+    /// times fall or are not finite; [`Error::Balance`] if the models do not admit a division, or a time is 0; [`Error::Forked`] in a forked
     /// child of the process that has made the partition.
     ///
     /// # Collective
@@ -248,7 +252,7 @@ impl DynamicPartition {
 
     /// Hands the points of all ranks to the program's models.
     fn update_models(&mut self, units: &[u64], found: &[Measurement]) -> Result<(), Error> {
-        let points = units.iter().zip(found).map(|(&d, found)| make_point(d, found));
+        let points = units.iter().zip(found).map(|(&d, found)| found.to_point(d));
         for (rank, (model, point)) in self.models.iter_mut().zip(points).enumerate() {
             if point.d > 0 {
                 model.update(&point).map_err(|reason| Error::OwnModel { rank, reason })?;
@@ -267,7 +271,8 @@ impl DynamicPartition {
         matches!(self.step, BalanceStep::Done(_))
     }
 
-    /// Returns the units of each rank: of the division that was measured last, and at the end those of the result.
+    /// Returns the units of each rank: even before the first measurement, then of the division that was measured last, and at
+    /// the end those of the result.
     pub fn units(&self) -> &[u64] {
         self.result().map_or(&self.measured.0, |balanced| &balanced.units)
     }
@@ -302,9 +307,4 @@ fn observe(
     }
     let next = divide_by(models, units.iter().sum(), config.granule)?;
     Ok(dpa.observe_divided(&samples, next)?)
-}
-
-/// Makes the point of a measurement: with 0 repetitions if it is a bound.
-fn make_point(d: u64, found: &Measurement) -> Point {
-    Point { d, t_s: found.sample.seconds, reps: found.sample.reps, ci_s: found.ci_s }
 }

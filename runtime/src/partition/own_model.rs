@@ -18,7 +18,7 @@ use crate::error::Error;
 /// # References
 /// Clarke's thesis, appendix A.3 (`fupermod_model`).
 pub trait TimeModel {
-    /// Returns the seconds that `units` take; more than 0, any number between whole ones too. The time grows with the units, and
+    /// Returns the seconds that `units` take: any number above 0, also below 1. The time grows with the units, and
     /// is the same until the next `update`.
     ///
     /// # Errors
@@ -81,7 +81,7 @@ impl<'m> AskedModel<'m> {
         Self { model: RefCell::new(model), total, answers: RefCell::new(Ok(Vec::new())) }
     }
 
-    /// Refuses answers that no time can be, and times that fall.
+    /// Refuses times that are not finite and above 0, or that fall.
     fn check(&self) -> Result<(), String> {
         let mut answers = self.answers.borrow().clone()?;
         answers.sort_by(|a, b| a.0.total_cmp(&b.0));

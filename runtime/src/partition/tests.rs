@@ -61,7 +61,7 @@ fn a_kernel_is_prepared_once_run_as_often_as_asked_and_freed() {
     let measure = MeasureConfig { precision: 1e-300, max_reps: 4, ..MeasureConfig::default() };
     let config = BenchmarkConfig { measure, unbound: true };
     let found = KernelSeat::default().measure(&LocalComm::new(), &mut kernel, 9, &config).unwrap();
-    let point = make_point(9, &found);
+    let point = found.to_point(9);
     assert_eq!((&kernel.prepared[..], kernel.freed), (&[9][..], 1));
     // One run warms up.
     assert_eq!(kernel.runs, 1 + found.sample.reps + found.outliers);

@@ -325,6 +325,12 @@ impl Plan {
         self.tuning.lookahead
     }
 
+    /// Steps between those that a decision is made from and the first that it is in force for: those whose panels were sent for
+    /// before the answer can be here.
+    pub(crate) fn lag(&self) -> usize {
+        self.lookahead() + 1
+    }
+
     /// Number of updates that a rank makes.
     pub fn steps(&self, rank: usize) -> usize {
         self.k_range(rank).len().div_ceil(self.panel())
@@ -334,7 +340,7 @@ impl Plan {
     /// the steps that have not been sent for by then.
     pub(crate) fn has_decisions(&self) -> bool {
         let most = (0..self.n_ranks()).map(|rank| self.steps(rank)).max();
-        most.unwrap_or(0) > 1 + self.lookahead()
+        most.unwrap_or(0) > 1 + self.lag()
     }
 
     /// Predicted seconds of a rank's arithmetic: its updates times the measured or predicted time of one. They include

@@ -1,7 +1,7 @@
 //! The assignments in the course of a multiplication: when they are decided on, and what a change needs.
 //!
-//! The director is asked about the steps from `b` on when the panels of step `b` are to be sent for: the lookahead before
-//! it. The question and the answer travel while the devices compute and other panels pass; those of step `b` wait for the
+//! The director is asked about the steps from `b` on when the panels of step `b - 1` are sent for: a [lag](Plan::lag) before it.
+//! The question and the answer travel while the devices compute and other panels pass; those of step `b` wait for the
 //! answer, and a change for C alone. All ranks have computed with the same pieces of k when step `b` begins.
 
 use isochron_devices::{Scalar, UpdateTime};
@@ -112,7 +112,7 @@ impl<'d, T: Scalar> Course<'d, T> {
         let mut undecided = None;
         if let Some(timed) = &mut timed {
             let first = comm.share(0, Some(timed.director.count_first_steps()))?;
-            undecided = Some(first.max(1).saturating_add(plan.lookahead()));
+            undecided = Some(first.max(1).saturating_add(plan.lag()));
         }
         let mut course = Self {
             comm,
@@ -243,12 +243,17 @@ impl<'d, T: Scalar> Course<'d, T> {
         self.dialogue.k_done()
     }
 
-    /// Asks the director about the next steps, or makes the question progress. Returns `true` once the answer is here, for
-    /// [`decide`](Self::decide). It does not wait. A question tells of this rank's steps before the step `seen`.
-    pub(super) fn is_answered(&mut self, seen: usize) -> bool {
+    /// Asks the director about the next steps, or makes the question progress. It does not wait. A question tells of this rank's
+    /// steps before the step `seen`.
+    pub(super) fn ask(&mut self, seen: usize) {
         self.dialogue.ask(seen);
         self.drive_question();
-        self.dialogue.is_answered()
+    }
+
+    /// Asks as [`ask`](Self::ask) does when the decision is due. Returns `true` once all ranks may [`decide`](Self::decide).
+    pub(super) fn is_answered(&mut self, seen: usize) -> bool {
+        self.ask(seen);
+        self.dialogue.is_agreed()
     }
 
     /// Makes a question progress that is under way. The director of the head rank answers once all logs are there.
@@ -281,7 +286,7 @@ impl<'d, T: Scalar> Course<'d, T> {
             None => None,
         };
         self.decide_from(Some(match is_made {
-            Some(_) => next.saturating_add(self.plan.lookahead()),
+            Some(_) => next.saturating_add(self.plan.lag()),
             None => next,
         }));
         Ok(is_made.unwrap_or(false))

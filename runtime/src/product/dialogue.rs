@@ -8,7 +8,8 @@ use crate::error::Error;
 
 /// This rank's side: its log, the question that is under way, and the answer.
 ///
-/// A question is the logs of all ranks, on their way to the head rank; its answer goes to all. Nothing waits meanwhile.
+/// A question is the logs of all ranks, on their way to the head rank; its answer goes to all. Nothing waits meanwhile. A rank
+/// may have the answer while another one has yet to come to its step, so all meet before they act on it together.
 pub(super) struct Dialogue<'c> {
     comm: &'c dyn Comm,
     /// What no question has told.
@@ -19,6 +20,10 @@ pub(super) struct Dialogue<'c> {
     changes: Vec<LoggedChange>,
     question: Option<Question<'c>>,
     answer: Option<Result<Directive, Error>>,
+    /// The answer while the ranks meet.
+    kept: Option<Result<Directive, Error>>,
+    /// The ranks have met since the answer came.
+    has_met: bool,
     /// The last answer of the head rank, as it is sent.
     told: Option<Transfer<'c, u8>>,
 }
@@ -41,6 +46,8 @@ impl<'c> Dialogue<'c> {
             changes: Vec::new(),
             question: None,
             answer: None,
+            kept: None,
+            has_met: false,
             told: None,
         }
     }
@@ -100,8 +107,14 @@ impl<'c> Dialogue<'c> {
             Err(error) => self.answer = Some(Err(error)),
         }
         let question = self.question.take()?;
+        let kept = self.kept.take();
+        self.has_met = kept.is_some();
         if self.answer.is_none() && self.comm.rank() == 0 {
-            return Some(question.logs());
+            let Some(kept) = kept else {
+                return Some(question.logs());
+            };
+            self.tell(kept);
+            return None;
         }
         self.answer.get_or_insert_with(|| decode_outcome(0, &question.answer()));
         None
@@ -122,11 +135,24 @@ impl<'c> Dialogue<'c> {
         }));
     }
 
-    pub(super) fn is_answered(&self) -> bool {
+    /// Returns `true` once the answer is here and, if it is a change, all ranks have called this: the change is made by all
+    /// together, and a rank that waits for them passes on no more panels.
+    pub(super) fn is_agreed(&mut self) -> bool {
+        let changes = |answer: &Result<Directive, Error>| {
+            answer.as_ref().is_ok_and(|directive| directive.change.is_some())
+        };
+        if !self.has_met && self.answer.as_ref().is_some_and(changes) {
+            self.kept = self.answer.take();
+            match Question::ask(self.comm, Vec::new()) {
+                Ok(question) => self.question = Some(question),
+                Err(error) => self.answer = Some(Err(error)),
+            }
+        }
         self.answer.is_some()
     }
 
     pub(super) fn take_answer(&mut self) -> Option<Result<Directive, Error>> {
+        self.has_met = false;
         self.answer.take()
     }
 }
@@ -180,8 +206,11 @@ impl<'c> Question<'c> {
 
 #[cfg(test)]
 mod tests {
+    use isochron_hierarchy::layout::slice_cols;
+
     use super::*;
     use crate::comm::LocalComm;
+    use crate::plan::Assignment;
 
     #[test]
     fn a_question_tells_the_steps_before_its_own_and_the_changes_up_to_it() {
@@ -211,11 +240,25 @@ mod tests {
         let mut dialogue = Dialogue::new(&comm);
         dialogue.ask(0);
         assert_eq!(dialogue.drive().map(|logs| logs.len()), Some(1));
-        assert!(!dialogue.is_answered() && dialogue.drive().is_none());
+        assert!(!dialogue.is_agreed() && dialogue.drive().is_none());
         dialogue.tell(Ok(Directive::LAST));
+        assert!(dialogue.is_agreed());
         // What is answered is not asked again.
         dialogue.ask(0);
         assert!(dialogue.drive().is_none());
         assert_eq!(dialogue.take_answer().unwrap().unwrap(), Directive::LAST);
+    }
+
+    #[test]
+    fn the_ranks_meet_before_a_change() {
+        let comm = LocalComm::new();
+        let mut dialogue = Dialogue::new(&comm);
+        dialogue.ask(0);
+        assert!(dialogue.drive().is_some());
+        let change = Some(Assignment { layout: slice_cols(1, &[1]).unwrap(), slices: Vec::new() });
+        let directive = Directive { change, steps: 1 };
+        dialogue.tell(Ok(directive.clone()));
+        assert!(!dialogue.is_agreed() && dialogue.drive().is_none() && dialogue.is_agreed());
+        assert_eq!(dialogue.take_answer().unwrap().unwrap(), directive);
     }
 }

@@ -588,9 +588,9 @@ impl<'s, 'a, 'o, T: Scalar> StepsAhead<'s, 'a, 'o, T> {
         if is_due {
             self.open_span(step);
         }
-        // The next question and its answer travel while panels for this step do.
-        if seen > 0 && self.course.is_due(self.first + step + 1) {
-            self.course.is_answered(seen);
+        // The next question and its answer travel while the panels of this step do; none of them outlives a part of k.
+        if step + 1 < self.steps && self.course.is_due(self.first + step + 1) {
+            self.course.ask(seen);
         }
         true
     }

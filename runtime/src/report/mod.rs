@@ -257,7 +257,7 @@ pub struct BalanceReport {
     pub fit: Fit,
     /// Partitioner that divided by these models.
     pub partitioner: Partitioner,
-    /// How the areas are laid out: the method, and the grid that was given.
+    /// Arrangement of the areas: the method, and the grid if one is given, as in `kl in 2x3`.
     pub layout: Arrangement,
     /// Wanted imbalance.
     pub epsilon: f64,

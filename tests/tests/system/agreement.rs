@@ -82,6 +82,7 @@ fn differ_in(option: &str) -> [String; 2] {
         "--fit" => "akima",
         "--partitioner" => "npa",
         "--layout" => "kl",
+        "--grid" => "1x2",
         "--verify" => "exact",
         "--blas" => "embedded",
         "--group" => "node",

@@ -18,9 +18,9 @@ pub fn make_folder() -> Folder {
     folder
 }
 
-/// Prints a run of 30 steps whose division changes after every `every` steps.
+/// Prints a run of 40 steps whose division changes after every `every` steps.
 fn print_run(mpi: &Mpi, folder: &Folder, every: u64) -> String {
-    let line = format!("{SLOW} --k 240 --split c").replace("--k 96 ", "");
+    let line = format!("{SLOW} --k 320 --split c").replace("--k 96 ", "");
     let mut command = mpi.command(2, &mpi.isochron, &folder.words(&format!("mxm {line}")));
     command.env("ISOCHRON_TEST_FORCED_CHANGES", every.to_string());
     let text = run(command, HANGS).success();

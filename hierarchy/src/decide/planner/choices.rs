@@ -24,7 +24,8 @@ impl Planner {
     /// for C first, and k stays a candidate.
     pub(super) fn consider_k(&self) -> Result<(), PlanPause> {
         let split = self.problem.split();
-        if self.cluster.nodes < 2 || self.problem.is_empty() || split == Split::C {
+        let keeps_c = split == Split::C || self.config.layout.grid.is_some();
+        if self.cluster.nodes < 2 || self.problem.is_empty() || keeps_c {
             return Ok(());
         }
         if split == Split::Auto && !self.is_worth_a_look()? {

@@ -13,7 +13,7 @@ use crate::balance::{
 use crate::layout::{Layout, LayoutError, Rect};
 use crate::network::Network;
 use crate::predict::Cluster;
-use crate::problem::Problem;
+use crate::problem::{Problem, Split};
 use crate::times::Sample;
 
 /// Decides how a multiplication is divided among nodes.
@@ -112,7 +112,8 @@ impl Planner {
     /// `kernel_width`; the problem is as many of them as `config` has steps.
     ///
     /// # Errors
-    /// Returns [`DecideError`] if C has more blocks than can be counted, or if the configured grid does not fit the nodes.
+    /// Returns [`DecideError`] if C has more blocks than can be counted, or if the configured grid does not fit the nodes, or
+    /// k is to be divided.
     ///
     /// # Panics
     /// If there are no nodes.
@@ -123,6 +124,9 @@ impl Planner {
         kernel_width: usize,
     ) -> Result<Self, DecideError> {
         config.layout.check(cluster.nodes)?;
+        if let (Some(grid), Split::K) = (config.layout.grid, problem.split()) {
+            return Err(LayoutError::GridAlongK(grid).into());
+        }
         let mut planner = Self {
             problem,
             cluster,

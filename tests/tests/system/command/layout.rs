@@ -138,7 +138,7 @@ fn what_cannot_be_arranged_is_refused_by_flag() {
         ("layout nan 1", "AREA: node 0: area NaN"),
         ("layout 0 0", "AREA: 64 x 64 blocks to lay out and every area is 0"),
         ("layout inf", "AREA: node 0: area inf"),
-        ("layout 1 --method spiral", "recursive, fpm-br, fpm-kl"),
+        ("layout 1 --method spiral", "recursive, fpm-kl, fpm-br"),
         ("layout 1 --columns 0", "--columns: goes with --method kl"),
         ("layout 1 1 --method kl --columns 0", "--columns: node 1"),
         ("layout 1 1 --method kl --columns 0/2", "--columns: the arrangement names node 2"),
