@@ -16,7 +16,7 @@ use isochron_devices::measure::{ProductCount, UpdateOperands, count_wrong_produc
 use isochron_devices::{
     Depth, DeviceClock, DeviceError, DeviceKind, ElementType, MeasureConfig, measure_team,
 };
-use isochron_hierarchy::health::{CheckedDevice, DeviceRound, Health, HealthRule, RoundRequest};
+use isochron_hierarchy::health::{CheckedDevice, DeviceRound, Health, ROUNDS, RoundRequest};
 use isochron_hierarchy::model::{Fit, Point};
 use isochron_hierarchy::printable::show_name;
 use isochron_hierarchy::times::{Measurement, QUANTILE, Sample, Series, find_median};
@@ -140,7 +140,7 @@ impl HealthDevices {
         }
         let places = devices.iter().map(|device| (device.rank, device.source.place.as_str()));
         let turns = list_turns(places, comm.rank());
-        let limit_s = limit_update_s(seconds, HealthRule::default().rounds, turns.len());
+        let limit_s = limit_update_s(seconds, ROUNDS, turns.len());
         let own = session.devices().len();
         let mut opened = Self {
             session,

@@ -20,7 +20,7 @@ use isochron_core::store::{StoreMode, read_clock_s};
 use isochron_devices::blas::BlasChoice;
 use isochron_devices::measure::ProductCount;
 use isochron_hierarchy::balance::BalanceStep;
-use isochron_hierarchy::health::{DeviceHealth, Health, HealthCheck, HealthRule, RoundRequest};
+use isochron_hierarchy::health::{DeviceHealth, Health, HealthCheck, ROUNDS, RoundRequest};
 
 use crate::choices::NodeArguments;
 use crate::failure::Failure;
@@ -100,8 +100,7 @@ pub fn run(comm: &Arc<dyn Comm>, arguments: &HealthArguments) -> Result<Option<A
     let progress = TerminalLine::of_rank(comm.rank() == 0);
     progress.show("health: choosing sizes");
     let mut devices = HealthDevices::open(session, comm.as_ref(), arguments.seconds)?;
-    let mut head =
-        (comm.rank() == 0).then(|| HealthCheck::new(HealthRule::default(), devices.list_checked()));
+    let mut head = (comm.rank() == 0).then(|| HealthCheck::new(devices.list_checked()));
     // A device that hangs is a standstill, and no work of unknown length.
     enter(RankPhase::Plan);
     while let Some(request) = share_request(comm.as_ref(), head.as_ref(), &devices)? {
@@ -206,11 +205,10 @@ fn share_request(
 
 fn describe_progress(request: RoundRequest) -> String {
     let done = count(request.done as u64, "round");
-    let rounds = HealthRule::default().rounds;
-    if request.done < rounds {
-        format!("health: {done} of {rounds} done")
+    if request.done < ROUNDS {
+        format!("health: {done} of {ROUNDS} done")
     } else {
-        format!("health: {done} of {} done, a second look", 2 * rounds)
+        format!("health: {done} of {} done, a second look", 2 * ROUNDS)
     }
 }
 

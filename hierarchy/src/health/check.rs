@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::levels::{DeviationSign, LevelDeviation, Pass, Reference, Round, Slowness};
-use super::{
-    CheckedDevice, ComparedWith, DeviceHealth, DeviceRound, Health, HealthRule, RoundRequest,
-};
+use super::{CheckedDevice, ComparedWith, DeviceHealth, DeviceRound, Health, ROUNDS, RoundRequest};
 use crate::balance::BalanceStep;
+
+/// Fewest devices, equal in model and limits, that make a class.
+const ALIKE: usize = 4;
 
 /// The check of all devices of a job. It asks for rounds with [`step`](Self::step), and is told their times with
 /// [`observe`](Self::observe).
@@ -22,10 +23,10 @@ use crate::balance::BalanceStep;
 ///
 /// ```
 /// use isochron_hierarchy::balance::BalanceStep;
-/// use isochron_hierarchy::health::{CheckedDevice, DeviceRound, Health, HealthCheck, HealthRule, SlowCause};
+/// use isochron_hierarchy::health::{CheckedDevice, DeviceRound, Health, HealthCheck, SlowCause};
 ///
 /// // Five alike devices. The last one is slower at the two largest sizes.
-/// let mut check = HealthCheck::new(HealthRule::default(), vec![CheckedDevice::default(); 5]);
+/// let mut check = HealthCheck::new(vec![CheckedDevice::default(); 5]);
 /// let found = loop {
 ///     match check.step() {
 ///         BalanceStep::Done(found) => break found,
@@ -47,14 +48,12 @@ use crate::balance::BalanceStep;
 /// ```
 #[derive(Debug, Clone)]
 pub struct HealthCheck {
-    rule: HealthRule,
     devices: Vec<CheckedDevice>,
     rounds: Vec<Round>,
 }
 
 /// Some of the rounds, with the reference of each device.
 struct Look<'c> {
-    rule: &'c HealthRule,
     references: Vec<Reference<'c>>,
     /// For each device, the kind of its comparison and the index of its reference.
     compared: Vec<(ComparedWith, Option<usize>)>,
@@ -67,14 +66,14 @@ impl<'c> Look<'c> {
 
     fn is_below(&self, device: usize, sign: DeviationSign) -> bool {
         let reference = self.refer(device);
-        reference.is_some_and(|it| it.is_below(device, sign, self.rule))
+        reference.is_some_and(|it| it.is_below(device, sign))
     }
 
     /// Returns `true` if this holds for any device with a reference.
-    fn has_any(&self, holds: impl Fn(&Reference<'c>, usize, &HealthRule) -> bool) -> bool {
+    fn has_any(&self, holds: impl Fn(&Reference<'c>, usize) -> bool) -> bool {
         (0..self.compared.len()).any(|device| {
             let reference = self.refer(device);
-            reference.is_some_and(|it| holds(it, device, self.rule))
+            reference.is_some_and(|it| holds(it, device))
         })
     }
 
@@ -90,8 +89,8 @@ impl<'c> Look<'c> {
 
 impl HealthCheck {
     /// Begins a check of these devices.
-    pub fn new(rule: HealthRule, devices: Vec<CheckedDevice>) -> Self {
-        Self { rule, devices, rounds: Vec::new() }
+    pub fn new(devices: Vec<CheckedDevice>) -> Self {
+        Self { devices, rounds: Vec::new() }
     }
 
     /// Returns the next request, or the health of each device.
@@ -103,14 +102,14 @@ impl HealthCheck {
     }
 
     fn find_request(&self) -> Option<RoundRequest> {
-        let (done, look) = (self.rounds.len(), self.rule.rounds);
-        if done < look {
+        let done = self.rounds.len();
+        if done < ROUNDS {
             let is_alone = false;
             return Some(RoundRequest { done, is_alone });
         }
-        let first = self.look(&self.rounds[..look]);
+        let first = self.look(&self.rounds[..ROUNDS]);
         let is_alone = first.has_any(Reference::is_suspicious);
-        let goes_on = done < 2 * look && (is_alone || first.has_any(Reference::is_noisy));
+        let goes_on = done < 2 * ROUNDS && (is_alone || first.has_any(Reference::is_noisy));
         goes_on.then_some(RoundRequest { done, is_alone })
     }
 
@@ -122,18 +121,15 @@ impl HealthCheck {
         let all = self.look(&self.rounds);
         let is_whole = self.find_request().is_none();
         let is_settled = |device| {
-            let is_clear = |it: &Reference<'_>| {
-                !it.is_suspicious(device, &self.rule) && !it.is_noisy(device, &self.rule)
-            };
+            let is_clear = |it: &Reference<'_>| !it.is_suspicious(device) && !it.is_noisy(device);
             let is_clear = all.refer(device).is_some_and(is_clear);
-            is_whole || self.rounds.len() >= self.rule.rounds && is_clear
+            is_whole || self.rounds.len() >= ROUNDS && is_clear
         };
         let found = self.list_devices().map(|device| {
             // A disturbance that lasted for a whole look does not concern the device.
             let is_confirmed =
                 |sign| [&first, &second].iter().all(|look| look.is_below(device, sign));
-            let slowness =
-                all.refer(device).and_then(|it| it.find_slowness(device, &self.rule, is_confirmed));
+            let slowness = all.refer(device).and_then(|it| it.find_slowness(device, is_confirmed));
             self.describe(device, &all, slowness, is_settled(device))
         });
         found.collect()
@@ -169,7 +165,7 @@ impl HealthCheck {
     /// Finds the reference of each device in some rounds.
     fn look<'c>(&'c self, rounds: &'c [Round]) -> Look<'c> {
         let mut classes = self.list_classes();
-        classes.retain(|_, members| members.len() >= self.rule.alike);
+        classes.retain(|_, members| members.len() >= ALIKE);
         let mut references: Vec<Reference<'c>> =
             classes.values().map(|members| Reference::of_class(rounds, members)).collect();
         let compared = self.devices.iter().map(|device| {
@@ -188,7 +184,7 @@ impl HealthCheck {
             references.push(Reference::of_history(rounds, &device.history));
             (ComparedWith::History, Some(references.len() - 1))
         });
-        Look { rule: &self.rule, compared: compared.collect(), references }
+        Look { compared: compared.collect(), references }
     }
 
     /// Describes a device by a look at all rounds, which may have settled its health, and what was confirmed.
@@ -216,7 +212,7 @@ impl HealthCheck {
             cause: slowness.map(|slowness| slowness.cause),
             compared_with: all.compared[device].0,
             speed: shown.map(|deviation| deviation.log.exp()),
-            found_from: whole.map(|deviation| deviation.found_from(&self.rule)),
+            found_from: whole.map(|deviation| deviation.found_from()),
             speeds: all.list_speeds(device, Pass::Together),
             alone: all.list_speeds(device, Pass::Alone),
             transfers: all.list_speeds(device, Pass::Transfers),

@@ -2,8 +2,18 @@
 
 use std::f64::consts::SQRT_2;
 
-use super::{DeviceRound, HealthRule, SlowCause};
+use super::{DeviceRound, SlowCause};
 use crate::times::{Sample, find_median, find_scatter};
+
+/// Least part by which a slow device is below the level of its class.
+const SLOWER: f64 = 0.05;
+
+/// Least deficit of a slow device in deviations of its class: 1.4826 times the median absolute deviation.
+const DEVIATIONS: f64 = 3.5;
+
+/// Least deficit of a slow device in standard errors of its level. The factor is larger than [`DEVIATIONS`], because a job
+/// has many devices and sizes.
+const ERRORS: f64 = 5.0;
 
 /// Standard error of a median, in those of a mean of normally distributed values.
 const ERROR_OF_MEDIAN: f64 = 1.2533;
@@ -98,30 +108,28 @@ pub(super) struct LevelDeviation {
 
 impl LevelDeviation {
     /// Returns the logarithm down to which a level is not slow.
-    fn limit(&self, rule: &HealthRule) -> f64 {
-        let noise = (rule.deviations * self.scatter).max(rule.errors * self.error);
-        rule.least_log().min(-noise)
+    fn limit(&self) -> f64 {
+        let noise = (DEVIATIONS * self.scatter).max(ERRORS * self.error);
+        least_log().min(-noise)
     }
 
-    fn is_slow(&self, rule: &HealthRule) -> bool {
-        self.log < self.limit(rule)
+    fn is_slow(&self) -> bool {
+        self.log < self.limit()
     }
 
     /// Returns the part by which a device has to be slower to be found.
-    pub fn found_from(&self, rule: &HealthRule) -> f64 {
-        1.0 - self.limit(rule).exp()
+    pub fn found_from(&self) -> f64 {
+        1.0 - self.limit().exp()
     }
 
-    fn is_noisy(&self, rule: &HealthRule) -> bool {
-        -rule.errors * self.error < rule.least_log()
+    fn is_noisy(&self) -> bool {
+        -ERRORS * self.error < least_log()
     }
 }
 
-impl HealthRule {
-    /// Returns the logarithm of the speed below which a device may be slow.
-    fn least_log(&self) -> f64 {
-        (1.0 - self.slower).ln()
-    }
+/// Returns the logarithm of the speed below which a device may be slow.
+fn least_log() -> f64 {
+    (1.0 - SLOWER).ln()
 }
 
 /// The levels that may show that a device is slow, the first one first.
@@ -205,40 +213,39 @@ impl<'r> Reference<'r> {
     pub fn find_slowness(
         &self,
         device: usize,
-        rule: &HealthRule,
         is_confirmed: impl Fn(DeviationSign) -> bool,
     ) -> Option<Slowness> {
         let (sign, deviation) = SIGNS.into_iter().find_map(|sign| {
             let deviation = self.find_deviation(device, sign)?;
-            (deviation.is_slow(rule) && is_confirmed(sign)).then_some((sign, deviation))
+            (deviation.is_slow() && is_confirmed(sign)).then_some((sign, deviation))
         })?;
         let cause = match sign {
             // No clock of the device makes a copy slower, while a slow link makes updates slower too.
             (Pass::Transfers, _) => SlowCause::Link,
             _ if self.is_fast_alone(device, deviation.log) => SlowCause::Neighbours,
-            _ if self.becomes_slower(device, sign, rule) => SlowCause::Heat,
+            _ if self.becomes_slower(device, sign) => SlowCause::Heat,
             _ => self.read_shape(device),
         };
         Some(Slowness { cause, deviation })
     }
 
     /// Returns `true` if the device is below the least level of a healthy one, be it by noise.
-    pub fn is_suspicious(&self, device: usize, rule: &HealthRule) -> bool {
-        SIGNS.into_iter().any(|sign| self.is_below(device, sign, rule))
+    pub fn is_suspicious(&self, device: usize) -> bool {
+        SIGNS.into_iter().any(|sign| self.is_below(device, sign))
     }
 
-    /// Returns `true` if the noise of a device hides what the rule looks for.
-    pub fn is_noisy(&self, device: usize, rule: &HealthRule) -> bool {
+    /// Returns `true` if the noise of a device hides what makes one slow.
+    pub fn is_noisy(&self, device: usize) -> bool {
         SIGNS.into_iter().any(|sign| {
             let deviation = self.find_deviation(device, sign);
-            deviation.is_some_and(|deviation| deviation.is_noisy(rule))
+            deviation.is_some_and(|deviation| deviation.is_noisy())
         })
     }
 
     /// Returns `true` if this level of the device is below the least one of a healthy device.
-    pub fn is_below(&self, device: usize, sign: DeviationSign, rule: &HealthRule) -> bool {
+    pub fn is_below(&self, device: usize, sign: DeviationSign) -> bool {
         let deviation = self.find_deviation(device, sign);
-        deviation.is_some_and(|deviation| deviation.log < rule.least_log())
+        deviation.is_some_and(|deviation| deviation.log < least_log())
     }
 
     /// Returns `true` if a slow device has less than half of its deviation while its neighbours are idle, at the largest size at
@@ -259,19 +266,14 @@ impl<'r> Reference<'r> {
     /// five at its end.
     ///
     /// A history has no peers, so that heat of the whole machine would seem to be that of the device.
-    fn becomes_slower(
-        &self,
-        device: usize,
-        (pass, span): DeviationSign,
-        rule: &HealthRule,
-    ) -> bool {
+    fn becomes_slower(&self, device: usize, (pass, span): DeviationSign) -> bool {
         let logs = self.list_levels(device, pass, span);
         let (first, second) = logs.split_at(logs.len() / 2);
         let slowest = first.iter().copied().fold(f64::INFINITY, f64::min);
         self.has_peers
             && !first.is_empty()
             && second.iter().all(|&later| later < slowest)
-            && find_median(second) - find_median(first) < rule.least_log()
+            && find_median(second) - find_median(first) < least_log()
     }
 
     /// Returns the cause that the speeds of a slow device tell, small sizes against large ones.

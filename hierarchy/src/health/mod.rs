@@ -30,27 +30,8 @@ use strum::Display;
 
 use crate::times::Sample;
 
-/// The numbers that tell a slow device from noise.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct HealthRule {
-    /// Least part by which a slow device is below the level of its class, above 0 and below 1.
-    pub slower: f64,
-    /// Least deficit of a slow device in deviations of its class: 1.4826 times the median absolute deviation.
-    pub deviations: f64,
-    /// Least deficit of a slow device in standard errors of its level. The factor is larger than `deviations`, because a job has
-    /// many devices and sizes.
-    pub errors: f64,
-    /// Fewest devices, equal in model and limits, that make a class.
-    pub alike: usize,
-    /// Rounds of the first look, and of the second one that a suspicion or much noise causes.
-    pub rounds: usize,
-}
-
-impl Default for HealthRule {
-    fn default() -> Self {
-        Self { slower: 0.05, deviations: 3.5, errors: 5.0, alike: 4, rounds: 5 }
-    }
-}
+/// Rounds of the first look, and of the second one that a suspicion or much noise causes.
+pub const ROUNDS: usize = 5;
 
 /// A device to be checked.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -2,7 +2,7 @@
 
 use isochron_hierarchy::balance::BalanceStep;
 use isochron_hierarchy::health::{
-    CheckedDevice, ComparedWith, DeviceHealth, DeviceRound, Health, HealthCheck, HealthRule,
+    CheckedDevice, ComparedWith, DeviceHealth, DeviceRound, Health, HealthCheck, ROUNDS,
     RoundRequest, SlowCause,
 };
 use isochron_hierarchy::times::Sample;
@@ -79,7 +79,7 @@ impl Machine {
 
     /// Checks the devices, and cuts the check off after this many rounds.
     fn check_in(&mut self, most: usize) -> (Vec<DeviceHealth>, usize) {
-        let mut check = HealthCheck::new(HealthRule::default(), self.devices.clone());
+        let mut check = HealthCheck::new(self.devices.clone());
         let mut of_device = vec![0.0; self.devices.len()];
         let mut of_machine = 0.0;
         let mut rounds = 0;
@@ -208,7 +208,7 @@ fn a_quiet_and_healthy_machine_is_looked_at_once() {
     let mut machine = Machine::of_class(8, USUAL).noisy(0.001);
     machine.drift = 0.0;
     let (found, rounds) = machine.check();
-    assert_eq!(rounds, HealthRule::default().rounds);
+    assert_eq!(rounds, ROUNDS);
     let found_from = found[0].found_from.expect("a comparison");
     assert!((found_from - 0.05).abs() < 1e-12, "{found_from}");
 }
@@ -235,7 +235,7 @@ fn run_check(
     mut measure: impl FnMut(RoundRequest) -> Vec<Vec<Option<f64>>>,
 ) -> Vec<DeviceHealth> {
     let alike = vec![CheckedDevice::default(); devices];
-    let mut check = HealthCheck::new(HealthRule::default(), alike);
+    let mut check = HealthCheck::new(alike);
     loop {
         match check.step() {
             BalanceStep::Done(found) => return found,
@@ -425,7 +425,7 @@ fn the_speeds_of_a_device_are_told_by_size_and_of_each_pass() {
 
 #[test]
 fn no_devices_are_no_work() {
-    let check = HealthCheck::new(HealthRule::default(), Vec::new());
+    let check = HealthCheck::new(Vec::new());
     let BalanceStep::Measure(request) = check.step() else {
         panic!("rounds are asked for");
     };
