@@ -153,7 +153,7 @@ impl HealthDevices {
             },
             sides: Vec::new(),
             turns,
-            has_transfers: devices.iter().any(has_own_memory),
+            has_transfers: devices.iter().any(|device| device.source.device.kind.has_own_memory()),
             deadline,
             slowest: None,
             is_cut: false,
@@ -580,10 +580,6 @@ impl JobDevice {
         let quota = self.source.conditions.quota.as_ref();
         quota.map_or_else(String::new, |quota| format!("CPU quota of {quota} cores"))
     }
-}
-
-fn has_own_memory(device: &JobDevice) -> bool {
-    device.source.device.kind.has_own_memory()
 }
 
 /// Returns the time of a measurement: that of the fastest repetition, since disturbances only lengthen times.

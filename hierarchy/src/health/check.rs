@@ -1,9 +1,8 @@
 //! The check of all devices, step by step.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
-use super::levels::{DeviationSign, LevelDeviation, Pass, Reference, Round, Slowness};
+use super::levels::{DeviationSign, Pass, Reference, Round, Slowness};
 use super::{CheckedDevice, ComparedWith, DeviceHealth, DeviceRound, Health, ROUNDS, RoundRequest};
 use crate::balance::BalanceStep;
 
@@ -77,10 +76,6 @@ impl<'c> Look<'c> {
         })
     }
 
-    fn find_whole(&self, device: usize) -> Option<LevelDeviation> {
-        self.refer(device)?.find_whole(device)
-    }
-
     fn list_speeds(&self, device: usize, pass: Pass) -> Vec<Option<f64>> {
         let reference = self.refer(device);
         reference.map_or_else(Vec::new, |it| it.list_speeds(device, pass))
@@ -104,8 +99,7 @@ impl HealthCheck {
     fn find_request(&self) -> Option<RoundRequest> {
         let done = self.rounds.len();
         if done < ROUNDS {
-            let is_alone = false;
-            return Some(RoundRequest { done, is_alone });
+            return Some(RoundRequest { done, is_alone: false });
         }
         let first = self.look(&self.rounds[..ROUNDS]);
         let is_alone = first.has_any(Reference::is_suspicious);
@@ -125,7 +119,7 @@ impl HealthCheck {
             let is_clear = all.refer(device).is_some_and(is_clear);
             is_whole || self.rounds.len() >= ROUNDS && is_clear
         };
-        let found = self.list_devices().map(|device| {
+        let found = (0..self.devices.len()).map(|device| {
             // A disturbance that lasted for a whole look does not concern the device.
             let is_confirmed =
                 |sign| [&first, &second].iter().all(|look| look.is_below(device, sign));
@@ -144,10 +138,6 @@ impl HealthCheck {
         self.rounds.push(round);
     }
 
-    fn list_devices(&self) -> Range<usize> {
-        0..self.devices.len()
-    }
-
     fn has_failed(&self, device: usize) -> bool {
         self.rounds.iter().any(|round| round[device].is_none())
     }
@@ -155,7 +145,7 @@ impl HealthCheck {
     /// Lists the devices that have not failed, by model and limits.
     fn list_classes(&self) -> BTreeMap<(&str, &str), Vec<usize>> {
         let mut classes: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
-        for device in self.list_devices().filter(|&device| !self.has_failed(device)) {
+        for device in (0..self.devices.len()).filter(|&device| !self.has_failed(device)) {
             let CheckedDevice { model, limits, .. } = &self.devices[device];
             classes.entry((model, limits)).or_default().push(device);
         }
@@ -195,7 +185,7 @@ impl HealthCheck {
         slowness: Option<Slowness>,
         is_settled: bool,
     ) -> DeviceHealth {
-        let whole = all.find_whole(device);
+        let whole = all.refer(device).and_then(|it| it.find_whole(device));
         let health = if self.has_failed(device) {
             Health::Failed
         } else if slowness.is_some() {
