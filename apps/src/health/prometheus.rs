@@ -2,8 +2,6 @@
 
 use std::fmt::Write as _;
 
-use isochron_hierarchy::health::Health;
-
 use super::document::{CheckedDeviceDocument, HealthDocument};
 
 /// A metric of each device: its name, its meaning and its value.
@@ -11,7 +9,7 @@ type DeviceMetric = (&'static str, &'static str, fn(&CheckedDeviceDocument) -> O
 
 const METRICS: [DeviceMetric; 4] = [
     ("isochron_device_health", "0 healthy, 1 unknown, 2 slow, 3 wrong, 4 failed", |device| {
-        Some(rank_health(device.health))
+        Some(f64::from(device.health as u8))
     }),
     ("isochron_device_speed_ratio", "Speed over that of the class", |device| device.speed),
     ("isochron_device_products", "Products that were compared element by element", |device| {
@@ -34,7 +32,7 @@ impl HealthDocument {
             "isochron_health",
             "The worst of the job: 0 healthy, 1 unknown, 2 slow, 3 wrong, 4 failed",
         );
-        let _ = writeln!(text, "isochron_health {}", rank_health(self.health()));
+        let _ = writeln!(text, "isochron_health {}", self.health() as u8);
         text += &head("isochron_health_timestamp_seconds", "End of the check");
         let _ = writeln!(text, "isochron_health_timestamp_seconds {at_s}");
         for (name, help, value) in METRICS {
@@ -59,17 +57,6 @@ impl HealthDocument {
             }
         }
         text
-    }
-}
-
-/// Returns the number of a condition: the higher the worse.
-fn rank_health(health: Health) -> f64 {
-    match health {
-        Health::Healthy => 0.0,
-        Health::Unknown => 1.0,
-        Health::Slow => 2.0,
-        Health::Wrong => 3.0,
-        Health::Failed => 4.0,
     }
 }
 
