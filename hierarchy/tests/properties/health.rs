@@ -424,15 +424,6 @@ fn the_speeds_of_a_device_are_told_by_size_and_of_each_pass() {
 }
 
 #[test]
-fn no_devices_are_no_work() {
-    let check = HealthCheck::new(Vec::new());
-    let BalanceStep::Measure(request) = check.step() else {
-        panic!("rounds are asked for");
-    };
-    assert_eq!(request.done, 0);
-}
-
-#[test]
 fn thousands_of_devices_are_judged_at_once() {
     let mut machine = Machine::of_class(3000, |_, _| 1.5);
     let health = machine.list_health();
