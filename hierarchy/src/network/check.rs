@@ -136,18 +136,13 @@ impl LinkReport {
         let mut levels: BTreeMap<usize, Vec<TimedPair>> = BTreeMap::new();
         for (from, row) in self.times.iter().enumerate() {
             for (to, times) in row.iter().enumerate() {
-                let level = times.map(|times| (self.count_shared(from, to), times));
+                let level = times.map(|times| (count_shared(&self.groups, (from, to)), times));
                 if let Some((shared, times)) = level {
                     levels.entry(shared).or_default().push(((from, to), times));
                 }
             }
         }
         levels
-    }
-
-    /// Returns the number of groups that two members share: pairs that share as many are of one level.
-    pub fn count_shared(&self, a: usize, b: usize) -> usize {
-        count_shared(&self.groups, (a, b))
     }
 }
 
@@ -302,8 +297,8 @@ impl LinkCheck {
         };
         for (&(a, b), times) in request.pairs.iter().zip(times) {
             for (place, pair) in [(a, b), (b, a)].into_iter().enumerate() {
-                short.set(pair, Some(times[place].short_s));
-                long.set(pair, Some(times[place].long_s));
+                short.set(pair, times[place].short_s);
+                long.set(pair, times[place].long_s);
             }
         }
         if self.asked.is_empty() {
@@ -417,12 +412,7 @@ impl LinkCheck {
 
     /// Finds members whose messages take longer while devices compute than those of others do.
     fn find_hindered(&self) -> Vec<Deviation> {
-        let means = [SHORT, LONG].map(|length| {
-            PairTable::mean(&self.together.iter().map(|tables| &tables[length]).collect::<Vec<_>>())
-        });
-        let [Some(short), Some(long)] = means else {
-            return Vec::new();
-        };
+        let [short, long] = self.find_means();
         let over: Vec<LookTables> = self
             .computing
             .iter()
@@ -473,14 +463,16 @@ impl LinkCheck {
         LinkReport { groups, findings, times: self.list_times() }
     }
 
+    /// Returns the geometric means over the looks, by length.
+    fn find_means(&self) -> LookTables {
+        [SHORT, LONG].map(|length| {
+            PairTable::mean(&self.together.iter().map(|tables| &tables[length]).collect::<Vec<_>>())
+        })
+    }
+
     /// Lists the geometric means over the looks, by sender and receiver.
     fn list_times(&self) -> Vec<Vec<Option<MessageTimes>>> {
-        let means = [SHORT, LONG].map(|length| {
-            PairTable::mean(&self.together.iter().map(|tables| &tables[length]).collect::<Vec<_>>())
-        });
-        let [Some(short), Some(long)] = means else {
-            return Vec::new();
-        };
+        let [short, long] = self.find_means();
         let time = |pair| {
             Some(MessageTimes { short_s: short.log(pair)?.exp(), long_s: long.log(pair)?.exp() })
         };
@@ -497,7 +489,7 @@ fn describe(deviation: &Deviation, cause: LinkCause) -> LinkFinding {
 }
 
 /// Returns the number of groups that two members share.
-pub(super) fn count_shared(groups: &[Vec<usize>], (a, b): (usize, usize)) -> usize {
+fn count_shared(groups: &[Vec<usize>], (a, b): (usize, usize)) -> usize {
     let both = groups[a].iter().zip(&groups[b]);
     both.take_while(|(one, other)| one == other).count()
 }

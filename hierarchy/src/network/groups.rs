@@ -121,7 +121,7 @@ mod tests {
                 let shared = one.iter().zip(*other).take_while(|(one, other)| one == other).count();
                 // Times of equal pairs differ by 5 %.
                 let noise = 1.0 + 0.05 * ((a * 7 + b * 3) % 11) as f64 / 10.0;
-                table.set((a, b), Some(times_s[shared] * noise));
+                table.set((a, b), times_s[shared] * noise);
             }
         }
         table
@@ -146,16 +146,16 @@ mod tests {
         let paths: Vec<&[usize]> = paths.iter().map(Vec::as_slice).collect();
         let mut flat = table_of(&paths, &[1.0, 1.0]);
         for other in 1..6 {
-            flat.set((0, other), Some(2.0));
-            flat.set((other, 0), Some(2.0));
+            flat.set((0, other), 2.0);
+            flat.set((other, 0), 2.0);
         }
-        flat.set((2, 3), Some(3.0));
+        flat.set((2, 3), 3.0);
         assert!(find_groups(6, &flat, [1.3; 2]).iter().all(Vec::is_empty));
         // It belongs to the group that is nearest.
         let mut grouped = table_of(&paths, &[4.0, 1.0]);
         for other in 1..3 {
-            grouped.set((0, other), Some(2.0));
-            grouped.set((other, 0), Some(2.0));
+            grouped.set((0, other), 2.0);
+            grouped.set((other, 0), 2.0);
         }
         assert_eq!(find_groups(6, &grouped, [1.3; 2]), paths);
     }

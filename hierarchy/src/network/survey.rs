@@ -60,7 +60,7 @@ impl Survey {
         let near = self.fit(self.pairs().filter(|pair| pair.hosts.0 == pair.hosts.1));
         let all = self.fit(self.between()).or_else(|| near.clone())?;
         let mut table = PairTable::new(count);
-        self.between().for_each(|pair| table.set(pair.hosts, Some(pair.last_s())));
+        self.between().for_each(|pair| table.set(pair.hosts, pair.last_s()));
         let mut paths = find_groups(count, &table, APART);
         let depth = paths.iter().map(Vec::len).max().unwrap_or(0);
         // Groups that are not divided are one within themselves, so that all hosts are as deep.

@@ -24,8 +24,8 @@ impl PairTable {
     }
 
     /// Sets the seconds of messages from one member to another; a time of 0 counts as unknown.
-    pub fn set(&mut self, (from, to): (usize, usize), seconds: Option<f64>) {
-        self.logs[from * self.members + to] = seconds.filter(|&seconds| seconds > 0.0).map(f64::ln);
+    pub fn set(&mut self, (from, to): (usize, usize), seconds: f64) {
+        self.logs[from * self.members + to] = (seconds > 0.0).then(|| seconds.ln());
     }
 
     pub fn log(&self, (from, to): (usize, usize)) -> Option<f64> {
@@ -48,14 +48,14 @@ impl PairTable {
         })
     }
 
-    /// Returns the table of the means of some; a pair that one of them lacks is unknown.
-    pub fn mean(tables: &[&Self]) -> Option<Self> {
-        let first = *tables.first()?;
+    /// Returns the table of the means of one or more; a pair that one of them lacks is unknown.
+    pub fn mean(tables: &[&Self]) -> Self {
+        let first = tables[0];
         let logs = (0..first.logs.len()).map(|index| {
             let known: Option<Vec<f64>> = tables.iter().map(|table| table.logs[index]).collect();
             known.map(|logs| logs.iter().sum::<f64>() / logs.len() as f64)
         });
-        Some(Self { members: first.members, logs: logs.collect() })
+        Self { members: first.members, logs: logs.collect() }
     }
 
     /// Returns this table over another: the logarithms of the ratios.
