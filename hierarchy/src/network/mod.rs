@@ -28,7 +28,7 @@ pub use check::{
     LinkCause, LinkCheck, LinkFinding, LinkPart, LinkPass, LinkReport, LinkRequest, MessageTimes,
     PairTimes, TimedPair, list_lossy,
 };
-pub use model::{MessageCurve, MessagePoint, Network, PhaseTraffic, Traffic, Uplink, count_rounds};
+pub use model::{MessageCurve, Network, PhaseTraffic, Traffic, Uplink, count_rounds};
 pub use rounds::list_rounds;
 pub use survey::{Survey, SurveyedPair};
 

@@ -45,11 +45,11 @@ pub struct MessageCurve {
 /// The time of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-pub struct MessagePoint {
+struct MessagePoint {
     /// Bytes.
-    pub bytes: f64,
+    bytes: f64,
     /// Seconds.
-    pub time_s: f64,
+    time_s: f64,
 }
 
 /// The link between a group of ranks and all others.
