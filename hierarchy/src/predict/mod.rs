@@ -157,14 +157,6 @@ mod tests {
     }
 
     #[test]
-    fn each_of_two_nodes_receives_its_half_of_the_sum() {
-        let layout = crate::layout::slice_cols(4, &[2, 2]).expect("valid");
-        let received = reduction_traffic(&layout, 100, &[true, true]);
-        let first = (received[0].elements, received[0].messages);
-        assert_eq!(first, (400.0 * 200.0, 1.0));
-    }
-
-    #[test]
     fn a_node_alone_receives_nothing() {
         let layout = br(&[1.0], 8, 8).unwrap();
         assert_eq!(panel_traffic(&layout, 10, 1000, 10), [Traffic::default()]);

@@ -304,12 +304,4 @@ mod tests {
         assert_eq!((ways[0].0.way, ways[0].0.wall_s), (Way::C, 1.0));
         assert!(along_k(&problem, &slow(), &layout, &speeds).wall_s.is_finite());
     }
-
-    #[test]
-    fn ways_read_back() {
-        let candidate = Candidate { way: Way::K, wall_s: 1.5 };
-        let json = serde_json::to_string(&candidate).unwrap();
-        assert_eq!(json, r#"{"way":"k","wall_s":1.5}"#);
-        assert_eq!(serde_json::from_str::<Candidate>(&json).unwrap(), candidate);
-    }
 }
