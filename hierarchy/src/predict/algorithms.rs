@@ -55,14 +55,6 @@ pub struct ReductionTree {
     pub bytes: f64,
 }
 
-impl ReductionTree {
-    /// Lists who sends to whom in a round, counted from 0.
-    fn list_round(&self, round: u32) -> impl Iterator<Item = (usize, usize)> {
-        let (distance, all) = (1_usize << round, self.processes());
-        (distance..all).step_by(2 * distance).map(move |from| (from, from - distance))
-    }
-}
-
 impl Algorithm for ReductionTree {
     fn processes(&self) -> usize {
         self.volumes.len()
@@ -80,8 +72,10 @@ impl Algorithm for ReductionTree {
     fn scheme(&self, order: &mut Scheme) {
         order.par(|order| (0..self.processes()).for_each(|it| order.compute(it, 100.0)));
         for round in 0..count_rounds(self.processes().saturating_sub(1)) {
+            let distance = 1_usize << round;
             order.par(|order| {
-                self.list_round(round).for_each(|(from, to)| order.transfer(from, to, 100.0));
+                let senders = (distance..self.processes()).step_by(2 * distance);
+                senders.for_each(|from| order.transfer(from, from - distance, 100.0));
             });
         }
     }

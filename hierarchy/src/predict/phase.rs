@@ -26,7 +26,8 @@ pub fn panel_phase(
         for set in list_sets(network, rank) {
             let mut outside = Traffic::default();
             for axis in &lines {
-                let (own, held) = (axis.length(rank), axis.held_by(&set, axis.span(rank)));
+                let span = axis.span(rank);
+                let (own, held) = (span.1 - span.0, axis.held_by(&set, span));
                 if own > 0.0 {
                     outside.elements += of_line * (own - held);
                     outside.messages += steps * (1.0 - held / own);
@@ -135,14 +136,9 @@ impl GroupTree {
         outwards.flat_map(|(inner, outer)| {
             let beside = &self.sets[outer.unwrap_or(self.around.len())];
             // Sets of one group are disjoint: the one that has its first rank is itself.
-            let own = self.first_rank(inner);
+            let own = self.sets[inner].first().map_or(0, |set| set[0]);
             beside.iter().filter(move |set| !set.contains(&own))
         })
-    }
-
-    /// Returns a rank of a group.
-    fn first_rank(&self, group: usize) -> usize {
-        self.sets[group].first().map_or(0, |set| set[0])
     }
 }
 
@@ -169,11 +165,6 @@ impl Lines<'_> {
 
     fn span(&self, rank: usize) -> (f64, f64) {
         self.span_of(&self.layout.rects()[rank])
-    }
-
-    fn length(&self, rank: usize) -> f64 {
-        let (start, end) = self.span(rank);
-        end - start
     }
 
     /// Returns how many lines of the factor a set of ranks holds in a span; half a line counts as a half.

@@ -80,7 +80,9 @@ pub fn choose_nodes(
     assert!(!order.is_empty(), "nodes without any speed cannot be chosen from");
     let (rows, cols) = problem.c_blocks();
     let blocks = rows as f64 * cols as f64;
-    let together_s = time_together(blocks, &list_terms(nodes, &order));
+    let terms: Vec<(f64, f64)> =
+        order.iter().map(|&node| (nodes[node].fixed_s, nodes[node].speed)).collect();
+    let together_s = time_together(blocks, &terms);
     order.sort_by(|&a, &b| {
         let [a, b] = [a, b].map(|node| nodes[node].blocks_within(together_s));
         b.total_cmp(&a)
@@ -124,11 +126,6 @@ impl NodeRate {
     fn blocks_within(&self, time_s: f64) -> f64 {
         self.speed * (time_s - self.fixed_s).max(0.0)
     }
-}
-
-/// Lists the fixed cost and the speed of some nodes.
-fn list_terms(nodes: &[NodeRate], some: &[usize]) -> Vec<(f64, f64)> {
-    some.iter().map(|&node| nodes[node]).map(|node| (node.fixed_s, node.speed)).collect()
 }
 
 /// Returns the seconds in which nodes of these fixed costs and speeds complete the blocks together. A node
