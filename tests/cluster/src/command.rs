@@ -71,7 +71,7 @@ struct Up {
     /// Bandwidth of each group's uplink, in each direction [default: that of a host]
     #[arg(long, value_name = "RATE", requires = "groups")]
     uplink: Option<String>,
-    /// Links that are not as the others: iso-3:rate=50mbit (or out, in, latency, jitter, loss), iso-1+iso-4:rate=25mbit (or
+    /// Links that are not as the others: iso-3:rate=50mbit (or out, in, latency, loss), iso-1+iso-4:rate=25mbit (or
     /// latency)
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     slow: Vec<String>,

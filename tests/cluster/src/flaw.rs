@@ -31,8 +31,6 @@ pub enum FlawKind {
     In(Rate),
     /// Each frame is later.
     Latency(Latency),
-    /// Each frame is later by up to so much.
-    Jitter(Latency),
     /// Part of the frames that are lost, from 0 to 1.
     Loss(f64),
 }
@@ -42,7 +40,7 @@ impl FromStr for Flaw {
 
     fn from_str(text: &str) -> Result<Self, ClusterError> {
         let form = "write a host or two and what is wrong: iso-3:rate=50mbit (or out, in), \
-            iso-1+iso-4:rate=25mbit, iso-2:latency=1ms (or jitter), iso-2:loss=0.5%";
+            iso-1+iso-4:rate=25mbit, iso-2:latency=1ms, iso-2:loss=0.5%";
         let wrong = || ClusterError::value("flaw", text, form);
         let (hosts, what) = text.split_once(':').ok_or_else(wrong)?;
         let (name, value) = what.split_once('=').ok_or_else(wrong)?;
@@ -62,7 +60,6 @@ impl FromStr for Flaw {
             "out" => FlawKind::Out(value.parse()?),
             "in" => FlawKind::In(value.parse()?),
             "latency" => FlawKind::Latency(value.parse()?),
-            "jitter" => FlawKind::Jitter(value.parse()?),
             "loss" => {
                 let percent = value.strip_suffix('%').and_then(|percent| percent.parse().ok());
                 let percent: f64 = percent.ok_or_else(wrong)?;
@@ -89,7 +86,6 @@ impl fmt::Display for Flaw {
             FlawKind::Out(rate) => write!(f, ":out={rate}"),
             FlawKind::In(rate) => write!(f, ":in={rate}"),
             FlawKind::Latency(time) => write!(f, ":latency={time}"),
-            FlawKind::Jitter(time) => write!(f, ":jitter={time}"),
             FlawKind::Loss(part) => write!(f, ":loss={}%", 100.0 * part),
         }
     }
@@ -120,7 +116,6 @@ mod tests {
             "iso-1:out=1gbit",
             "iso-1:in=2.5gbit",
             "iso-2:latency=1ms",
-            "iso-2:jitter=200us",
             "iso-2:loss=0.5%",
             "iso-1+iso-4:rate=25mbit",
             "iso-1+iso-4:latency=1ms",

@@ -60,9 +60,6 @@ struct SharedLink {
 struct Way {
     shared: Vec<usize>,
     later_ns: u64,
-    /// Most nanoseconds that a frame is later by chance, and the arrival of the last frame: none overtakes it.
-    jitter_ns: u64,
-    last_ns: u64,
     loss: f64,
 }
 
@@ -146,7 +143,6 @@ impl Switch {
             let way = self.way(from, to);
             match kind {
                 FlawKind::Latency(time) => way.later_ns += time.ns(),
-                FlawKind::Jitter(time) => way.jitter_ns += time.ns(),
                 FlawKind::Loss(part) => way.loss = part,
                 FlawKind::Rate(_) | FlawKind::Out(_) | FlawKind::In(_) => {}
             }
@@ -169,7 +165,7 @@ impl Switch {
     /// latency of all; `None` if it is lost.
     fn pass_ns(&mut self, from: usize, to: usize, bytes: usize, left_ns: u64) -> Option<u64> {
         let drawn = self.draw();
-        let Some(way) = self.ways.get_mut(&(from, to)) else {
+        let Some(way) = self.ways.get(&(from, to)) else {
             return Some(left_ns);
         };
         if drawn < way.loss {
@@ -181,9 +177,7 @@ impl Switch {
             at_ns = at_ns.max(link.free_ns + takes_ns(link.rate, bytes));
             link.free_ns = at_ns;
         }
-        at_ns += way.later_ns + (drawn * way.jitter_ns as f64) as u64;
-        way.last_ns = way.last_ns.max(at_ns);
-        Some(way.last_ns)
+        Some(at_ns + way.later_ns)
     }
 
     /// Returns the time from which on another frame may be taken from host `port`.
@@ -495,10 +489,8 @@ mod tests {
             });
             assert_eq!(times, [there, back, others], "{flaw}");
         }
-        let (mut switch, t) = switch_of(&[], &["iso-1:loss=100%", "iso-2:jitter=1ms"]);
+        let (mut switch, t) = switch_of(&[], &["iso-1:loss=100%"]);
         assert_eq!(time_frames(&mut switch, 0, 1, t), None);
-        let late = time_frames(&mut switch, 1, 2, t).unwrap();
-        assert!((120..=1120).contains(&late), "{late}");
     }
 
     #[test]
