@@ -186,7 +186,4 @@ fn ranks_of_a_host_meet_before_the_hosts_do() {
     let rounds = list_rank_rounds(&[0, 0, 0, 1, 1]);
     assert_eq!(rounds, [vec![(0, 1), (3, 4)], vec![(3, 0)]]);
     assert_eq!(list_rank_rounds(&[0]), Vec::<Vec<(usize, usize)>>::new());
-    // Planning a thousand hosts takes no time to speak of.
-    let hosts: Vec<usize> = (0..1024).collect();
-    assert!(list_rank_rounds(&hosts).len() <= 32);
 }
