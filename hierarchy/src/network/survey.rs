@@ -31,11 +31,6 @@ pub struct SurveyedPair {
 }
 
 impl SurveyedPair {
-    /// Makes a pair whose times are not known.
-    pub fn new(hosts: (usize, usize)) -> Self {
-        Self { hosts, times_s: Vec::new() }
-    }
-
     fn last_s(&self) -> f64 {
         self.times_s.last().copied().unwrap_or(0.0)
     }

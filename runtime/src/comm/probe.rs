@@ -96,8 +96,8 @@ impl NetworkProbe {
     /// Begins without times, for ranks on these hosts, by number.
     pub fn on(hosts: Vec<usize>) -> Self {
         let rounds = list_rank_rounds(&hosts).into_iter().map(|pairs| {
-            let pairs = pairs.into_iter();
-            pairs.map(|(a, b)| SurveyedPair::new((hosts[a], hosts[b]))).collect()
+            let hosts = pairs.into_iter().map(|(a, b)| (hosts[a], hosts[b]));
+            hosts.map(|hosts| SurveyedPair { hosts, times_s: Vec::new() }).collect()
         });
         let survey = Survey { lengths: Vec::new(), rounds: rounds.collect() };
         Self { hosts, survey, ..Self::default() }
