@@ -38,7 +38,7 @@ pub struct LinkRequest {
 }
 
 /// Median seconds of messages of two lengths from one member to another.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MessageTimes {
     /// Seconds of a short message, in which the latency counts.
     pub short_s: f64,
@@ -75,7 +75,7 @@ pub enum LinkCause {
 }
 
 /// The part of a network that is slow.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkPart {
     /// A member: what it sends, what it receives, or both.
     Member {
@@ -98,7 +98,7 @@ pub enum LinkPart {
 }
 
 /// A slow part of a network.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct LinkFinding {
     /// The part.
     pub part: LinkPart,
