@@ -5,16 +5,7 @@
 //! round, so that a disturbance of the whole machine cancels out. Its level is the median over rounds of the median over
 //! sizes, all or the largest third. A device is slow if its level is below that of its class by more than 5 % and by more
 //! than 3.5 deviations.
-//! The shape tells the [cause](SlowCause):
-//!
-//! | slower | cause |
-//! |---|---|
-//! | in copies to the device's own memory and back | its link |
-//! | beside its neighbours, and not alone | memory, or a quota, that they share |
-//! | more in the later half of the rounds | heat |
-//! | at every size | clock, quota or power cap |
-//! | at large sizes only | its memory |
-//! | at small sizes only | the start of each update |
+//! The shape tells the [cause](SlowCause).
 
 mod apart;
 mod check;

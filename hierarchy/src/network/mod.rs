@@ -3,18 +3,9 @@
 //! [`Network`] is what a planner knows of it: functions of the bytes of a message, and shared resources.
 //!
 //! A member is a host, or a rank if there is one host. [`LinkCheck`] asks for [rounds](list_rounds) of messages in disjoint
-//! pairs, short and long ones, both ways at once, so that a round loads all adapters. Members of a [group](LinkReport::groups)
+//! pairs, short and long ones, so that a round loads all adapters. Members of a [group](LinkReport::groups)
 //! reach each other faster than others; pairs that share as many groups are of one level and are compared with each other.
-//! The shape of an excess tells the [cause](LinkCause):
-//!
-//! | slow | cause |
-//! |---|---|
-//! | all pairs of a member, both ways or one | its adapter |
-//! | all pairs between two groups | their uplink |
-//! | one pair | its route |
-//! | at short messages only | latency |
-//! | only when all send | contention |
-//! | only while devices compute | progress |
+//! The shape of an excess tells the [cause](LinkCause).
 
 mod check;
 mod fit;
