@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
-use isochron_core::internal::FoundDevices;
+use isochron_core::internal::{FoundDevices, measure_network};
 use isochron_devices::{Grouping, Topology};
 use isochron_hierarchy::printable::show_name;
 use serde::{Deserialize, Serialize};
@@ -23,6 +23,9 @@ pub struct ConfigArguments {
     #[arg(long, default_value_t = Grouping::default())]
     #[arg(value_parser = name_all::<Grouping>(), hide_possible_values = true)]
     group: Grouping,
+    /// Measure the network between the ranks too, for `isochron plan`
+    #[arg(long)]
+    network: bool,
     /// File for the platform [default: standard output]
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     out: Option<PathBuf>,
@@ -30,6 +33,9 @@ pub struct ConfigArguments {
     #[arg(long, help_heading = "Output")]
     json: bool,
 }
+
+/// Seconds of a run for which the network is measured as precisely as `mxm` would.
+const RUN_S: f64 = 60.0;
 
 /// A rank's node, as it tells the head rank.
 #[derive(Serialize, Deserialize)]
@@ -63,10 +69,15 @@ pub fn run(comm: &dyn Comm, arguments: &ConfigArguments) -> Result<Option<Answer
     let topology = agree(comm, Topology::discover().map_err(Error::from))?;
     let found = FoundDevices::find(comm, &topology, arguments.group)?;
     let nodes = comm.gather(&FoundNode::new(comm.host_name(), found))?;
+    let network = if arguments.network { measure_network(comm, RUN_S)? } else { None };
     if comm.rank() > 0 {
         return Ok(None);
     }
-    let text = write_platform(&nodes);
+    let mut text = write_platform(&nodes);
+    if let Some(network) = &network {
+        text += "\n";
+        text += &toml::to_string(&json!({ "network": network })).map_err(Failure::run)?;
+    }
     let is_printed = arguments.json || file.is_none();
     if let Some(file) = file {
         file.fill(&text)?;
@@ -75,7 +86,11 @@ pub fn run(comm: &dyn Comm, arguments: &ConfigArguments) -> Result<Option<Answer
         return Ok(None);
     }
     let answer = if arguments.json {
-        Answer::new(true, &make_document(&nodes), |_| String::new())?
+        let mut document = make_document(&nodes);
+        if let Some(network) = network {
+            document["network"] = json!(network);
+        }
+        Answer::new(true, &document, |_| String::new())?
     } else {
         // The names in a platform file are whole.
         Answer::document(text)

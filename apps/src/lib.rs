@@ -32,6 +32,7 @@ mod numbers;
 mod output;
 mod own_program;
 mod partition;
+mod plan;
 mod points;
 #[cfg(feature = "schemars")]
 mod schemas;
@@ -127,6 +128,8 @@ enum Subcommands {
     Balance(Box<balance::DpaArguments>),
     /// Write a platform file with the devices of every rank's host, to be edited and passed by --platform
     Config(config::ConfigArguments),
+    /// Predict a multiplication on the nodes of a platform file with a network, without them, and choose its layout and block
+    Plan(plan::PlanArguments),
     /// Split units of work over devices, by models in points files
     Partition(partition::PartitionArguments),
     /// Lay out areas, or nodes with models in files, as rectangles of a matrix with little communication
@@ -265,6 +268,7 @@ impl Subcommands {
             Self::Topology(arguments) => arguments.is_of_job().then_some(WatchArguments::DEFAULT),
             Self::Config(_) => Some(WatchArguments::DEFAULT),
             Self::Check(_)
+            | Self::Plan(_)
             | Self::Partition(_)
             | Self::Layout(_)
             | Self::TraceModel(_)
@@ -359,6 +363,7 @@ fn run_command<'a>(
         _ if comm.rank() != 0 => None,
         Subcommands::Check(arguments) => Some(check::run(arguments)?),
         Subcommands::Topology(arguments) => Some(topology::run(arguments)?),
+        Subcommands::Plan(arguments) => Some(plan::run(arguments)?),
         Subcommands::Partition(arguments) => Some(partition::run(arguments)?),
         Subcommands::Layout(arguments) => Some(layout::run(arguments)?),
         Subcommands::TraceModel(arguments) => Some(trace_model::run(arguments)?),

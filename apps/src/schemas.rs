@@ -31,6 +31,7 @@ use crate::models::list::ModelList;
 use crate::models::show::document::ModelsDocument;
 use crate::models::verify::StoreCheck;
 use crate::partition::PartitionAnswer;
+use crate::plan::PlanDocument;
 use crate::topology::TopologyDocument;
 use crate::trace_model::report::TraceDocument;
 
@@ -64,6 +65,7 @@ fn list_schemas() -> Vec<DocumentSchema> {
         describe::<Report>(written.clone(), "report", "report"),
         describe::<CheckAnswer>(written.clone(), "check", "result check"),
         describe::<Plan>(written.clone(), "plan", "saved plan"),
+        describe::<PlanDocument>(written.clone(), "planned", "predicted plans"),
         describe::<TopologyDocument<'_>>(written.clone(), "topology", "topology"),
         describe::<MeasureDocument>(written.clone(), "measure", "kernel speeds"),
         describe::<HealthDocument>(written.clone(), "health", "health"),

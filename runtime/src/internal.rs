@@ -11,6 +11,7 @@ pub use crate::comm::launched::launched_rank;
 pub use crate::comm::pairs::{
     LengthTimes, SHORT_BYTES, choose_long_bytes, time_lengths, time_pairs,
 };
+pub use crate::comm::probe::measure_network;
 pub use crate::comm::rounds::MeasureRounds;
 pub use crate::input::points::{AnyPointsFile, read_measured, read_points, read_surface};
 pub use crate::partition::benchmark::repeat_in_step;

@@ -42,6 +42,7 @@ use check::Check;
 pub use finished::{FinishedRun, MxmEnding};
 pub use options::MxmArguments;
 use options::Verify;
+pub use plan::format_plan;
 use problem::{MatrixFiles, find_problem};
 use progress::{MeasuringLimits, ProgressLine};
 
@@ -158,11 +159,7 @@ fn find_failure(report: &Report) -> Option<Failure> {
 /// Answers by the plan.
 fn show_plan(arguments: &MxmArguments, plan: &Plan) -> Result<Answer, Failure> {
     Answer::in_lines(arguments.json, plan, |plan| {
-        if arguments.quiet {
-            plan::format_line(plan)
-        } else {
-            plan::format_plan(plan, output_width())
-        }
+        if arguments.quiet { plan::format_line(plan) } else { format_plan(plan, output_width()) }
     })
 }
 

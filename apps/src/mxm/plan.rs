@@ -10,7 +10,7 @@ use crate::lines::{count, wrap};
 use crate::table::TextTable;
 
 /// Formats the plan for people. Prose has at most `width` characters a line.
-pub(super) fn format_plan(plan: &Plan, width: usize) -> String {
+pub fn format_plan(plan: &Plan, width: usize) -> String {
     let above = describe_division(plan);
     let left_out = plan.decision().left_out.as_ref();
     let left_out = left_out

@@ -323,6 +323,16 @@ impl DeviceSpec {
         Ok(self.pace.map(Pace::Slowdown))
     }
 
+    /// The device's name; empty if it has none.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The device's kind.
+    pub fn kind(&self) -> DeviceKind {
+        self.kind
+    }
+
     /// The model that its pace follows, once it is loaded; `None` without points.
     pub fn saved_model(&self) -> Option<&SavedModel> {
         self.loaded.as_ref()

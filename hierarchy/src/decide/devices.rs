@@ -94,6 +94,14 @@ impl NodeDevices {
     }
 }
 
+/// Returns the rows of a node's part in elements.
+pub fn count_rows(problem: &Problem, division: &Division, rank: usize) -> usize {
+    match division {
+        Division::C(layout) => cut(problem, &layout.rects()[rank]).0,
+        Division::K { .. } => problem.m(),
+    }
+}
+
 /// Returns the height and the width of a rectangle of C in elements.
 fn cut(problem: &Problem, rect: &Rect) -> (usize, usize) {
     let (top, left) = problem.size_in_elements(rect.row, rect.col);

@@ -1,5 +1,6 @@
 //! Answers about times from models, without a measurement.
 
+use super::devices::count_rows;
 use super::{Division, NodeDevices};
 use crate::balance::{BalanceConfig, BalanceError, BalanceStep, Extent, Rule};
 use crate::model::{ModelError, Point, SpeedModel};
@@ -58,6 +59,17 @@ impl Modelled {
                 node.predict(&config, part, rows, cols, along_k)
             })
             .collect()
+    }
+
+    /// Predicts the seconds of every node for an update of its part with these columns for its devices.
+    pub fn predict_slices(&self, division: &Division, slices: &[Vec<usize>]) -> Vec<f64> {
+        let nodes = self.nodes.iter().zip(slices).enumerate();
+        let times = nodes.map(|(rank, (node, slices))| {
+            let rows = count_rows(&self.problem, division, rank);
+            let busy = node.models.iter().zip(slices).filter(|(_, cols)| **cols > 0);
+            busy.map(|(model, &cols)| model.time_s((rows * cols) as f64)).fold(0.0, f64::max)
+        });
+        times.collect()
     }
 
     /// Divides the columns of every node's part among its devices.

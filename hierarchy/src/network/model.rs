@@ -29,8 +29,10 @@ pub struct Network {
     /// The times of messages, by the number of groups that two ranks have in common.
     levels: Vec<MessageCurve>,
     /// The groups of ranks, each before those within it.
+    #[serde(default)]
     uplinks: Vec<Uplink>,
     /// Bytes per second that each rank receives at most; empty if all are alike.
+    #[serde(default)]
     adapters: Vec<f64>,
 }
 

@@ -325,6 +325,19 @@ fn find_core_s(comm: &dyn Comm, bytes: usize, tries: usize) -> Result<f64, Error
     Ok((long_s - short_s).max(0.0) / (4 * bytes) as f64)
 }
 
+/// Measures the network between the ranks as precisely as a run of these seconds is worth; `None` for a single rank.
+///
+/// # Errors
+/// Returns the errors of [`Comm`].
+///
+/// # Collective
+/// All ranks.
+pub fn measure_network(comm: &dyn Comm, run_s: f64) -> Result<Option<Network>, Error> {
+    let mut probe = NetworkProbe::on(number_hosts(comm)?);
+    probe.measure(comm, run_s)?;
+    Ok(probe.network())
+}
+
 /// Numbers the hosts of all ranks by their first rank.
 ///
 /// # Collective

@@ -27,6 +27,11 @@
 //! share = true              # other devices with `share = true` may have the same GPU; default: false
 //! memory_limit = 8000000000 # bytes of its memory that may be used; default: all that is free, or its part if shared
 //! host_limit = 1000000000   # bytes of host memory that may be pinned; default: its part of a quarter of the free memory
+//!
+//! [network]                 # for `isochron plan`: times of messages by the number of common groups
+//! levels = [
+//!     { points = [{ bytes = 0, time_s = 5e-5 }, { bytes = 1000000, time_s = 8.1e-3 }] },
+//! ]
 //! ```
 //!
 //! GPUs are given out over all ranks of a host, in the order of ranks and devices, GPUs named by number first. Two
@@ -37,6 +42,7 @@ use std::path::{Path, PathBuf};
 pub use isochron_devices::internal::{Cores, DeviceSpec, NodeSpec};
 use isochron_devices::internal::{SavedModel, check_name};
 use isochron_hierarchy::model::ModelFile;
+use isochron_hierarchy::network::Network;
 use isochron_hierarchy::printable::{show_name, show_path};
 use serde::{Deserialize, Serialize};
 
@@ -62,6 +68,9 @@ pub struct Platform {
     /// The nodes, one for each rank: in the order of ranks, unless they name their hosts.
     #[serde(rename = "node")]
     pub(crate) nodes: Vec<NodeSpec>,
+    /// The network between the nodes, which count from 0, for `isochron plan`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) network: Option<Network>,
 }
 
 /// Describes a mistake in TOML in one line.
@@ -134,7 +143,7 @@ impl Platform {
     /// Makes a platform of these nodes: in the order of ranks, unless they [name their hosts](NodeSpec::on_host).
     #[must_use]
     pub fn new(nodes: Vec<NodeSpec>) -> Self {
-        Self { schema: SCHEMA, name: String::new(), nodes }
+        Self { schema: SCHEMA, name: String::new(), nodes, network: None }
     }
 
     /// Reads a platform from the text of a platform file. Points files are looked up in `folder`.
@@ -206,7 +215,11 @@ impl Platform {
             node.load_points(&mut |name| read_from(folder, name))
                 .map_err(|reason| format!("node {rank}, {reason}"))?;
         }
-        Ok(platform)
+        let (nodes, network) = (platform.nodes.len(), platform.network.as_ref());
+        match network.and_then(|network| network.find_contradiction(nodes)) {
+            Some(reason) => Err(format!("network: {reason}")),
+            None => Ok(platform),
+        }
     }
 
     /// Reads the platform file at `path` on the head rank, puts its nodes in the order of ranks and passes it to all ranks.
@@ -223,13 +236,21 @@ impl Platform {
         share_outcome(comm, 0, read)
     }
 
-    /// Reads a platform file for ranks on these hosts.
-    fn read_file(path: &Path, hosts: &[String]) -> Result<Self, Error> {
+    /// Reads a platform file without ranks: its nodes are in the order of the file.
+    ///
+    /// # Errors
+    /// Returns [`Error::File`] when it cannot be read, or has unknown keys or values out of range.
+    pub(crate) fn read(path: &Path) -> Result<Self, Error> {
         let source = read_text(path).map_err(|error| Error::file(path, error))?;
         let folder = path.parent().unwrap_or(Path::new("."));
-        Self::parse(&source, folder)
-            .and_then(|mut platform| platform.arrange(hosts).map(|()| platform))
-            .map_err(|reason| Error::file(path, reason))
+        Self::parse(&source, folder).map_err(|reason| Error::file(path, reason))
+    }
+
+    /// Reads a platform file for ranks on these hosts.
+    fn read_file(path: &Path, hosts: &[String]) -> Result<Self, Error> {
+        let mut platform = Self::read(path)?;
+        platform.arrange(hosts).map_err(|reason| Error::file(path, reason))?;
+        Ok(platform)
     }
 }
 

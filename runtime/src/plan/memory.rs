@@ -61,7 +61,7 @@ impl Plan {
     }
 
     /// Returns what the panels of all steps bring through the network.
-    fn panel_phase(&self, network: &Network) -> PhaseTraffic {
+    pub(super) fn panel_phase(&self, network: &Network) -> PhaseTraffic {
         let (problem, layout) = (&self.problem, self.layout());
         panel_phase(network, layout, problem.block(), problem.k(), self.panel())
     }

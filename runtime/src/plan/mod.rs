@@ -1,5 +1,6 @@
 //! The plan of a multiplication: everything decided before it runs, as one document that is equal on all ranks.
 
+mod ahead;
 mod assignment;
 mod check;
 mod divided;
@@ -30,6 +31,7 @@ use isochron_hierarchy::network::{Network, Traffic};
 use isochron_hierarchy::predict;
 use serde::{Deserialize, Serialize};
 
+pub use ahead::{ModelledCluster, PlanAhead};
 pub use assignment::Assignment;
 pub use isochron_hierarchy::problem::Problem;
 pub(crate) use isochron_hierarchy::problem::check_widths;

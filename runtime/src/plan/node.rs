@@ -1,5 +1,6 @@
 //! The nodes of a plan: the ranks and devices that it was made for.
 
+use isochron_devices::internal::DeviceSpec;
 use isochron_devices::{DeviceInfo, DeviceKind, MeasureTally};
 use serde::{Deserialize, Serialize};
 
@@ -55,6 +56,15 @@ impl PlannedNode {
         Self { rank, devices: devices.collect(), ..Self::default() }
     }
 
+    /// Returns the same node whose devices compute these columns.
+    pub(crate) fn with_slices(&self, slices: &[usize]) -> Self {
+        let mut node = self.clone();
+        for (device, &columns) in node.devices.iter_mut().zip(slices) {
+            device.columns = columns;
+        }
+        node
+    }
+
     /// The BLAS that its CPU devices call; `None` if it has none, or they are not known.
     pub fn blas(&self) -> Option<&str> {
         let mut devices = self.devices.iter();
@@ -69,6 +79,11 @@ impl PlannedNode {
 }
 
 impl PlannedDevice {
+    /// Describes a device of a platform file that is not here.
+    pub(crate) fn of_spec(spec: &DeviceSpec) -> Self {
+        Self { name: spec.name().to_owned(), kind: spec.kind(), ..Self::default() }
+    }
+
     /// Describes a device with its columns.
     pub(crate) fn new(info: &DeviceInfo, columns: usize) -> Self {
         Self {

@@ -8,7 +8,8 @@ use isochron_hierarchy::model::Point;
 use super::known::{KnownFrom, KnownTimes, split_ranks};
 use crate::error::Error;
 use crate::input::platform;
-use isochron_devices::internal::SavedModel;
+use isochron_devices::internal::{NodeSpec, SavedModel};
+use isochron_hierarchy::printable::show_name;
 
 /// Word in the header `kernel` of a file with times of updates of C.
 const KERNEL: &str = "gemm";
@@ -49,6 +50,28 @@ impl GivenModels {
             }
         }
         Ok(Self { models, counts: ranks.iter().map(Vec::len).collect() })
+    }
+
+    /// Takes the points files that the devices of a platform file name.
+    ///
+    /// # Errors
+    /// Returns [`Error::File`] for the platform file, with the first device that names none.
+    pub fn of_platform(path: &Path, nodes: &[NodeSpec]) -> Result<Self, Error> {
+        let mut models = Vec::new();
+        for (rank, node) in nodes.iter().enumerate() {
+            for device in node.devices() {
+                let Some(model) = device.saved_model() else {
+                    let reason = format!(
+                        "device {} of node {rank} has no points: measure it by `isochron measure mxm`, and give the folder by --models",
+                        show_name(device.name())
+                    );
+                    return Err(Error::file(path, reason));
+                };
+                models.push((path.to_owned(), model.clone()));
+            }
+        }
+        let counts = nodes.iter().map(|node| node.devices().len()).collect();
+        Ok(Self { models, counts })
     }
 
     /// Returns the times of updates of this width with elements of this type, for each rank's devices.

@@ -326,7 +326,7 @@ impl Looking {
 }
 
 /// Says that a balance was predicted, after this number of measurements.
-pub(super) fn note_prediction(decision: &mut Decision, measurements: u32) {
+pub(in crate::plan) fn note_prediction(decision: &mut Decision, measurements: u32) {
     if let Some(balance) = &mut decision.balance {
         balance.iterations = measurements;
         balance.converged = false;

@@ -22,9 +22,11 @@ use crate::error::Error;
 use crate::plan::KnownFrom;
 use crate::store::KnownTimes;
 use crate::watch::LongCall;
+pub(super) use look::note_prediction;
 use modelled::NodeModels;
 pub(crate) use ranks::Ranks;
 pub(crate) use task::PlanningTask;
+pub(super) use task::count_fewest_steps;
 
 /// A decision, and this rank's part of it.
 pub(crate) struct Decided {

@@ -23,6 +23,11 @@ pub(crate) struct PlanningTask {
     pub kernel_width: usize,
 }
 
+/// Returns the steps of which this many repetitions are the share that measuring may take.
+pub(in crate::plan) fn count_fewest_steps(min_reps: u32) -> usize {
+    (f64::from(min_reps) / MEASUREMENT_SHARE).ceil() as usize
+}
+
 impl PlanningTask {
     /// Returns the rule by which work is divided. If it learns in the run, a look at all devices is enough before that.
     pub fn rule(&self) -> Rule {
@@ -44,9 +49,7 @@ impl PlanningTask {
         measure: MeasureConfig,
     ) -> Result<Self, Error> {
         let nodes = comm.size();
-        // The steps of which the fewest repetitions are the share that measuring may take.
-        let fewest = f64::from(measure.min_reps) / MEASUREMENT_SHARE;
-        let kernel_width = problem.kernel_width(fewest.ceil() as usize, nodes);
+        let kernel_width = problem.kernel_width(count_fewest_steps(measure.min_reps), nodes);
         let hosts = comm.gather(&comm.host().to_owned())?;
         let is_one_host = hosts.iter().all(|host| *host == hosts[0]);
         let is_decided = problem.flop() == 0.0 || (nodes == 1 && team.len() == 1);

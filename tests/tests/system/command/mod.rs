@@ -13,6 +13,7 @@ mod names;
 mod output;
 mod page;
 mod partition;
+mod plan;
 mod process;
 mod progress;
 mod topology;

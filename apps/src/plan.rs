@@ -1,0 +1,174 @@
+//! `isochron plan`: a multiplication on a cluster that is somewhere else, before it runs.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use isochron_core::Error;
+use isochron_core::plan::{ModelledCluster, Plan, PlanAhead, Problem};
+use isochron_devices::ElementType;
+use isochron_hierarchy::balance::{BalanceConfig, Strategy};
+use isochron_hierarchy::layout::{Arrangement, Grid, Method};
+use serde::Serialize;
+
+use crate::documents::FormatVersion;
+use crate::failure::Failure;
+use crate::lines::output_width;
+use crate::mxm::format_plan;
+use crate::named_values::name_all;
+use crate::numbers::parse_whole;
+use crate::output::Answer;
+use crate::table::TextTable;
+
+/// The multiplication, and the cluster.
+#[derive(Args)]
+pub struct PlanArguments {
+    /// Platform file with nodes, devices and a network
+    #[arg(long, value_name = "FILE")]
+    platform: PathBuf,
+    /// Folder with a model of every device: points files as `isochron measure mxm` writes them [default: the points
+    /// files that the platform names]
+    #[arg(long, value_name = "DIR")]
+    models: Option<PathBuf>,
+    /// m, n and k at once
+    #[arg(long, value_parser = parse_whole::<usize, 1>, required_unless_present = "m", conflicts_with_all = ["m", "n", "k"])]
+    size: Option<usize>,
+    /// Rows of A and C
+    #[arg(long, value_parser = parse_whole::<usize, 1>, requires = "n", requires = "k")]
+    m: Option<usize>,
+    /// Columns of B and C
+    #[arg(long, value_parser = parse_whole::<usize, 1>, requires = "m", requires = "k")]
+    n: Option<usize>,
+    /// Columns of A and rows of B
+    #[arg(long, value_parser = parse_whole::<usize, 1>, requires = "m", requires = "n")]
+    k: Option<usize>,
+    /// Type of the elements: f32, f64, c32 or c64
+    #[arg(long = "type", value_name = "TYPE", default_value_t = ElementType::F64)]
+    #[arg(value_parser = name_all::<ElementType>(), hide_possible_values = true)]
+    element: ElementType,
+    /// Block sizes that are compared
+    #[arg(long, value_name = "B,...", value_delimiter = ',', default_values_t = [32, 64, 128, 256])]
+    #[arg(value_parser = parse_whole::<usize, 1>)]
+    block: Vec<usize>,
+    /// Most candidates that are listed
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = parse_whole::<usize, 1>)]
+    list: usize,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// The candidates, the fastest first, and the plan of the fastest.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub struct PlanDocument {
+    /// Version of the format.
+    schema: FormatVersion<1>,
+    /// The candidates, the fastest first.
+    candidates: Vec<PlanCandidate>,
+    /// The plan of the fastest.
+    plan: Plan,
+}
+
+/// A way to multiply, and its predicted seconds.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+struct PlanCandidate {
+    /// `homogeneous` for equal parts, `fpm` for parts by the models.
+    strategy: Strategy,
+    /// How the parts are laid out, with the grid if it is given.
+    layout: Arrangement,
+    /// Block size.
+    block: usize,
+    /// Width of the panels.
+    panel: usize,
+    /// Nodes with work.
+    nodes: usize,
+    /// Predicted seconds of the whole.
+    wall_s: f64,
+    /// Predicted seconds of the arithmetic of the slowest node.
+    compute_s: f64,
+    /// Predicted seconds of the messages of the busiest link.
+    travel_s: f64,
+}
+
+/// Runs the command.
+pub fn run(arguments: &PlanArguments) -> Result<Answer, Failure> {
+    let cluster = ModelledCluster::load(&arguments.platform, arguments.models.as_deref())?;
+    let mut found = Vec::new();
+    for &block in &arguments.block {
+        let problem = arguments.problem(block)?;
+        for config in list_configs(cluster.count_nodes()) {
+            let ahead = cluster.plan(problem, &config)?;
+            found.push((PlanCandidate::new(&config, &ahead), ahead.plan));
+        }
+    }
+    found.sort_by(|a, b| a.0.wall_s.total_cmp(&b.0.wall_s));
+    let (candidates, plans): (Vec<PlanCandidate>, Vec<Plan>) = found.into_iter().unzip();
+    let Some(plan) = plans.into_iter().next() else {
+        return Err(Failure::input("--block: no block size"));
+    };
+    let document = PlanDocument { schema: FormatVersion, candidates, plan };
+    Answer::new(arguments.json, &document, |document| {
+        let listed = document.candidates.iter().take(arguments.list);
+        format!("{}\n{}", tabulate(listed), format_plan(&document.plan, output_width()))
+    })
+}
+
+impl PlanArguments {
+    fn problem(&self, block: usize) -> Result<Problem, Error> {
+        let side = self.size.unwrap_or(0);
+        let [m, n, k] = [self.m, self.n, self.k].map(|given| given.unwrap_or(side));
+        Ok(Problem::new(m, n, k, block)?.with_element(self.element))
+    }
+}
+
+/// Lists what is compared: even parts, parts by the models in columns of the least traffic, and in each grid of all nodes.
+fn list_configs(nodes: usize) -> Vec<BalanceConfig> {
+    let of = |strategy, layout| BalanceConfig { strategy, layout, ..BalanceConfig::default() };
+    let grids = (1..=nodes).filter(|rows| nodes.is_multiple_of(*rows));
+    let grids = grids.map(|rows| {
+        let grid = Some(Grid { rows, cols: nodes / rows });
+        of(Strategy::Fpm, Arrangement { method: Method::Kl, grid })
+    });
+    let free = Arrangement::default();
+    [of(Strategy::Fpm, free), of(Strategy::Homogeneous, free)].into_iter().chain(grids).collect()
+}
+
+impl PlanCandidate {
+    fn new(config: &BalanceConfig, ahead: &PlanAhead) -> Self {
+        let PlanAhead { plan, wall_s, compute_s, travel_s } = ahead;
+        let busy = (0..plan.n_ranks()).filter(|&rank| !plan.computed(rank).is_empty());
+        Self {
+            strategy: config.strategy,
+            layout: config.layout,
+            block: plan.problem().block(),
+            panel: plan.panel(),
+            nodes: busy.count(),
+            wall_s: *wall_s,
+            compute_s: *compute_s,
+            travel_s: *travel_s,
+        }
+    }
+}
+
+fn tabulate<'c>(candidates: impl Iterator<Item = &'c PlanCandidate>) -> TextTable {
+    let mut table =
+        TextTable::new(2, "parts|layout|block|panel|nodes|pred. s|arithmetic s|messages s");
+    for candidate in candidates {
+        let parts = match candidate.strategy {
+            Strategy::Homogeneous => "equal",
+            _ => "by models",
+        };
+        table.add_row([
+            parts.to_owned(),
+            candidate.layout.to_string(),
+            candidate.block.to_string(),
+            candidate.panel.to_string(),
+            candidate.nodes.to_string(),
+            format!("{:.3}", candidate.wall_s),
+            format!("{:.3}", candidate.compute_s),
+            format!("{:.3}", candidate.travel_s),
+        ]);
+    }
+    table
+}

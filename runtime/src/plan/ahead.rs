@@ -1,0 +1,315 @@
+//! Plans without ranks: by models of all devices, and of the network between their nodes.
+
+use std::path::Path;
+
+use isochron_devices::MeasureConfig;
+use isochron_hierarchy::balance::{BalanceConfig, BalanceStep, Strategy};
+use isochron_hierarchy::decide::{Decision, Modelled, PlanAnswer, PlanRequest, Planner};
+use isochron_hierarchy::model::Point;
+use isochron_hierarchy::network::Network;
+use isochron_hierarchy::predict::{Cluster, reduction_phase, wall_s};
+
+use super::measuring::{count_fewest_steps, note_prediction};
+use super::{
+    Making, Plan, PlannedDevice, PlannedNode, PredictedDevice, PredictedNode, Prediction, Problem,
+};
+use crate::error::Error;
+use crate::input::platform::Platform;
+use crate::store::GivenModels;
+
+/// The nodes of a platform file with a model of every device, and the network between them: for plans of a cluster that is
+/// somewhere else.
+pub struct ModelledCluster {
+    nodes: Vec<PlannedNode>,
+    models: GivenModels,
+    network: Network,
+    /// The part of the messages that travels during the arithmetic.
+    hidden: f64,
+}
+
+/// A plan without ranks, and its predicted seconds.
+#[derive(Debug, Clone)]
+pub struct PlanAhead {
+    /// The plan.
+    pub plan: Plan,
+    /// Seconds of the whole multiplication.
+    pub wall_s: f64,
+    /// Seconds of the arithmetic of the slowest node.
+    pub compute_s: f64,
+    /// Seconds of the messages of the busiest link.
+    pub travel_s: f64,
+}
+
+impl ModelledCluster {
+    /// Reads a platform file with a network. Each device is modelled by its file in `folder`, as `isochron measure mxm` writes
+    /// it, or without a folder by the points file that the platform names.
+    ///
+    /// # Errors
+    /// Returns [`Error::File`] with the reason for a file that is missing, cannot be read, or lacks what is needed.
+    pub fn load(path: &Path, folder: Option<&Path>) -> Result<Self, Error> {
+        let platform = Platform::read(path)?;
+        let refuse = |reason: String| Error::file(path, reason);
+        let network = platform.network.clone();
+        let network = network.ok_or_else(|| {
+            refuse("has no [network]: `isochron config --network` writes one".to_owned())
+        })?;
+        let nodes: Vec<PlannedNode> = (platform.nodes().iter().enumerate())
+            .map(|(rank, node)| PlannedNode {
+                rank,
+                host: node.host().to_owned(),
+                name: node.name().to_owned(),
+                devices: node.devices().iter().map(PlannedDevice::of_spec).collect(),
+                ..PlannedNode::default()
+            })
+            .collect();
+        if let Some(node) = nodes.iter().find(|node| node.devices.is_empty()) {
+            return Err(refuse(format!("node {} has no devices: name them", node.rank)));
+        }
+        let models = match folder {
+            Some(folder) => {
+                let names = nodes
+                    .iter()
+                    .map(|node| node.devices.iter().map(|device| device.name.clone()).collect());
+                GivenModels::load(folder, &names.collect::<Vec<_>>())?
+            }
+            None => GivenModels::of_platform(path, platform.nodes())?,
+        };
+        let [first, ..] = &nodes[..] else {
+            return Err(refuse("has no nodes".to_owned()));
+        };
+        let is_one_host =
+            !first.host.is_empty() && nodes.iter().all(|node| node.host == first.host);
+        Ok(Self { nodes, models, network, hidden: if is_one_host { 0.0 } else { 1.0 } })
+    }
+
+    /// Number of nodes.
+    pub fn count_nodes(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Plans a multiplication by the models, with the strategy [`Strategy::Fpm`] unless the nodes are to have even parts, and
+    /// predicts its seconds.
+    ///
+    /// # Errors
+    /// Returns [`Error::File`] for models of another element type; [`Error::Decide`] if the models do not admit a division, or
+    /// the configured grid does not fit the nodes.
+    pub fn plan(&self, problem: Problem, config: &BalanceConfig) -> Result<PlanAhead, Error> {
+        let nodes = self.nodes.len();
+        let reps = MeasureConfig::default().min_reps;
+        let width = problem.kernel_width(count_fewest_steps(reps), nodes);
+        let strategy = match config.strategy {
+            Strategy::Homogeneous => Strategy::Homogeneous,
+            _ => Strategy::Fpm,
+        };
+        let steps = problem.k().div_ceil(width.max(1)) as u64;
+        let config = BalanceConfig { strategy, steps, reps, ..*config };
+        let points = self.models.find_devices(problem.element(), width)?.into_iter();
+        let points: Vec<Vec<Vec<Point>>> =
+            points.map(|devices| devices.into_iter().map(|known| known.points).collect()).collect();
+        let mut modelled = Modelled::new(problem, config, points)
+            .map_err(|error| Error::parameter("fit", config.fit, error.to_string()))?;
+        let cluster = Cluster { nodes, hidden: self.hidden };
+        let mut planner = Planner::new(problem, cluster, config, width)?;
+        let mut decision = self.answer(&mut planner, &mut modelled)?;
+        note_prediction(&mut decision, 0);
+        let slices = modelled.slice(&decision.division);
+        if let Some(balance) =
+            decision.balance.as_mut().filter(|_| strategy == Strategy::Homogeneous)
+        {
+            balance.times_s = modelled.predict_slices(&decision.division, &slices);
+        }
+        let planned = self.nodes.iter().zip(&slices).map(|(node, slices)| node.with_slices(slices));
+        let plan = Plan::new(
+            problem,
+            decision,
+            Some(self.network.clone()),
+            planned.collect(),
+            Making::default(),
+        );
+        Ok(self.predict(plan))
+    }
+
+    /// Answers the planner until it has decided.
+    fn answer(&self, planner: &mut Planner, modelled: &mut Modelled) -> Result<Decision, Error> {
+        loop {
+            let request = match planner.step() {
+                BalanceStep::Done(decision) => return Ok(decision),
+                BalanceStep::Measure(request) => request,
+            };
+            planner.observe(match request {
+                PlanRequest::MessageCosts => PlanAnswer::MessageCosts(vec![0.0; self.nodes.len()]),
+                PlanRequest::Network { .. } => PlanAnswer::Network(self.network.clone()),
+                // The memory of hosts is not in a platform file: the prediction says what each node needs.
+                PlanRequest::Room(_) => PlanAnswer::Room(true),
+                PlanRequest::Times { extents, along_k } => {
+                    PlanAnswer::Times(modelled.predict(&extents, along_k)?)
+                }
+            })?;
+        }
+    }
+
+    /// Adds the predictions to a plan, and the seconds of the whole: the panels of the first step travel before anything is
+    /// computed.
+    fn predict(&self, plan: Plan) -> PlanAhead {
+        let compute_s = plan.predicted_s().unwrap_or(0.0);
+        let (travel_s, seconds) = match plan.division().shares() {
+            None => {
+                let travel_s = self
+                    .network
+                    .phase_s(&plan.panel_phase(&self.network), plan.problem().element().bytes());
+                let steps = plan.steps(0).max(1) as f64;
+                (
+                    travel_s,
+                    travel_s / steps
+                        + wall_s(compute_s, travel_s * (1.0 - 1.0 / steps), self.hidden),
+                )
+            }
+            Some(shares) => {
+                let computes: Vec<bool> = shares.iter().map(|&share| share > 0).collect();
+                let sum = reduction_phase(
+                    &self.network,
+                    plan.layout(),
+                    plan.problem().block(),
+                    &computes,
+                );
+                let sum_s = self.network.phase_s(&sum, plan.problem().element().bytes());
+                (sum_s, compute_s + sum_s)
+            }
+        };
+        let nodes = (0..plan.n_ranks()).map(|rank| predict_node(&plan, rank)).collect();
+        let prediction = Prediction { arithmetic_s: plan.predicted_s(), nodes };
+        PlanAhead { plan: plan.with_prediction(prediction), wall_s: seconds, compute_s, travel_s }
+    }
+}
+
+fn predict_node(plan: &Plan, rank: usize) -> PredictedNode {
+    let k = plan.k_range(rank);
+    let received = plan.count_received(rank);
+    let devices = plan.slices(rank).into_iter();
+    let devices = devices
+        .map(|columns| PredictedDevice { units: plan.units_of(rank, columns), memory_bytes: 0 });
+    PredictedNode {
+        part: plan.c().part(rank),
+        k: [k.start, k.end],
+        units: plan.units(rank),
+        arithmetic_s: plan.node_s(rank),
+        bytes: received.bytes,
+        messages: received.messages,
+        memory_bytes: plan.memory_bytes(rank),
+        devices: devices.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use isochron_hierarchy::layout::{Arrangement, Grid, Method};
+    use tempfile::TempDir;
+
+    use super::*;
+
+    const GIGABIT: &str = "[network]\nlevels = [{ points = [{ bytes = 0, time_s = 5e-5 }, { bytes = 1000000, time_s = 8.1e-3 }] }]\n";
+
+    /// Writes a platform of nodes of these speeds, in GFLOP/s for blocks of 64; the ones that page do beyond 60,000 blocks.
+    fn write_platform(nodes: &[(f64, bool)], network: &str) -> (TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut text = "schema = 1\n".to_owned();
+        for (number, &(gflops, pages)) in nodes.iter().enumerate() {
+            let time_s = |d: f64| {
+                let paged = if pages { (d - 60_000.0).max(0.0) } else { 0.0 };
+                (d + 20.0 * paged) * 2.0 * 64.0_f64.powi(3) / (gflops * 1e9)
+            };
+            let sizes = [1, 100, 10_000, 60_000, 100_000, 400_000]
+                .map(|d| format!("{d} {}\n", time_s(f64::from(d))));
+            let points = format!("# block: 64\n{}", sizes.concat());
+            std::fs::write(folder.path().join(format!("{number}.points")), points).unwrap();
+            text += &format!(
+                "[[node]]\nhost = \"h{number}\"\n[[node.device]]\nname = \"cpu0\"\npoints = \"{number}.points\"\n"
+            );
+        }
+        let path = folder.path().join("platform.toml");
+        std::fs::write(&path, text + network).unwrap();
+        (folder, path)
+    }
+
+    fn plan_of(
+        nodes: &[(f64, bool)],
+        network: &str,
+        side: usize,
+        config: &BalanceConfig,
+    ) -> PlanAhead {
+        let (_folder, path) = write_platform(nodes, network);
+        let cluster = ModelledCluster::load(&path, None).unwrap();
+        cluster.plan(Problem::new(side, side, side, 64).unwrap(), config).unwrap()
+    }
+
+    fn even() -> BalanceConfig {
+        BalanceConfig { strategy: Strategy::Homogeneous, ..BalanceConfig::default() }
+    }
+
+    #[test]
+    fn parts_by_models_are_faster_than_equal_ones_by_as_much_as_the_slowest_node_is_slower() {
+        let nodes = [(40.0, false), (40.0, false), (10.0, false)];
+        let [models, equal] = [BalanceConfig::default(), even()]
+            .map(|config| plan_of(&nodes, GIGABIT, 8192, &config));
+        let flop = 2.0 * 8192.0_f64.powi(3);
+        assert!((models.compute_s / (flop / 90e9) - 1.0).abs() < 0.05, "{}", models.compute_s);
+        assert!((equal.compute_s / (flop / 3.0 / 10e9) - 1.0).abs() < 0.05, "{}", equal.compute_s);
+        assert!(models.wall_s < equal.wall_s && models.wall_s > models.compute_s);
+        let predicted = models.plan.predicted().unwrap();
+        let bytes: u64 = predicted.nodes.iter().map(|node| node.bytes).sum();
+        assert!(bytes > 0 && predicted.nodes.iter().all(|node| node.memory_bytes > 8192 * 8192));
+    }
+
+    #[test]
+    fn a_node_that_would_page_gets_what_fits_its_memory() {
+        let nodes = [(40.0, false), (40.0, true)];
+        let found = plan_of(&nodes, GIGABIT, 26_624, &BalanceConfig::default());
+        let areas = found.plan.layout().areas();
+        assert_eq!(areas.iter().sum::<u64>(), 416 * 416);
+        assert!((60_000..75_000).contains(&areas[1]), "{areas:?}");
+    }
+
+    #[test]
+    fn over_a_slow_network_fewer_nodes_work_and_a_grid_that_is_given_has_all() {
+        let slow = GIGABIT.replace("8.1e-3", "8.1");
+        let nodes = [(40.0, false), (40.0, false), (40.0, false), (40.0, false)];
+        let busy = |config: &BalanceConfig| {
+            let plan = plan_of(&nodes, &slow, 2048, config).plan;
+            (0..4).filter(|&rank| !plan.computed(rank).is_empty()).count()
+        };
+        assert_eq!(busy(&BalanceConfig::default()), 1);
+        let layout = Arrangement { method: Method::Kl, grid: Some(Grid { rows: 2, cols: 2 }) };
+        assert_eq!(busy(&BalanceConfig { layout, ..BalanceConfig::default() }), 4);
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let nodes = [(40.0, false), (10.0, false)];
+        let refuse = |network: &str, words: &str| {
+            let (_folder, path) = write_platform(&nodes, network);
+            let Err(error) = ModelledCluster::load(&path, None) else { panic!("{words}") };
+            assert!(error.to_string().contains(words), "{error}");
+        };
+        refuse("", "has no [network]");
+        refuse("[network]\nlevels = []\n", "network: ");
+        refuse(&GIGABIT.replace("8.1e-3", "-1.0"), "times that fall");
+        refuse(&format!("{GIGABIT}adapters = [1e8]\n"), "1 adapters for 2 ranks");
+        refuse(
+            &format!(
+                "[[node]]\nname = \"c\"\nhost = \"h2\"\n[[node.device]]\nname = \"cpu0\"\n{GIGABIT}"
+            ),
+            "device cpu0 of node 2 has no points",
+        );
+        let (_folder, path) = write_platform(&nodes, GIGABIT);
+        let cluster = ModelledCluster::load(&path, None).unwrap();
+        let layout = Arrangement { method: Method::Kl, grid: Some(Grid { rows: 2, cols: 2 }) };
+        let refused = cluster.plan(
+            Problem::new(512, 512, 512, 64).unwrap(),
+            &BalanceConfig { layout, ..BalanceConfig::default() },
+        );
+        let text = refused.err().map(|error| error.to_string());
+        assert_eq!(text.as_deref(), Some("a grid of 2x2 has 4 places, and there are 2 nodes"));
+    }
+}

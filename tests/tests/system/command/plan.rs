@@ -1,0 +1,40 @@
+//! Plans without the nodes that they are for.
+
+use serde_json::Value;
+
+use super::{Folder, json, refused, run_line};
+use isochron_tests::launch::libraries;
+
+#[test]
+fn a_cluster_that_was_measured_is_planned_without_it() {
+    let folder = Folder::new();
+    let (platform, models) = (folder.path("platform.toml"), folder.path("models"));
+    let [mpi, _] = libraries();
+    mpi.run_line(2, &format!("config --network --out {platform}")).success();
+    let measure = "measure mxm --block 32 --from 1 --to 64 --points 3 --max-reps 3 --alone";
+    mpi.run_line(2, &format!("{measure} --platform {platform} --out {models}")).success();
+    let line = format!("plan --platform {platform} --models {models} --size 256 --block 32,64");
+    let found = json(&run_line(&format!("{line} --json")).success());
+    let candidates = found["candidates"].as_array().expect("a list");
+    // Two strategies and two grids of each block size.
+    assert_eq!(candidates.len(), 8, "{found}");
+    let times_s: Vec<f64> =
+        candidates.iter().filter_map(|found| found["wall_s"].as_f64()).collect();
+    assert!(times_s.is_sorted() && times_s[0] > 0.0, "{times_s:?}");
+    assert_eq!(found["plan"]["nodes"].as_array().map(Vec::len), Some(2), "{found}");
+    assert_ne!(found["plan"]["tuning"]["network"], Value::Null);
+    let text = run_line(&line).success();
+    assert!(text.contains("by models") && text.contains("kl in 2x1"), "{text}");
+}
+
+#[test]
+fn what_a_plan_lacks_is_named() {
+    let folder = Folder::new();
+    let bare =
+        folder.write("bare.toml", "schema = 1\n[[node]]\n[[node.device]]\nname = \"cpu0\"\n");
+    let line = |rest: &str| format!("plan --platform {bare} {rest}");
+    refused(&line("--size 64"), &[], &["bare.toml", "has no [network]"]);
+    refused(&line(""), &[], &["--size"]);
+    refused("plan --size 64 --platform /not/there.toml", &[], &["/not/there.toml"]);
+    refused(&line("--size 64 --block 0"), &[], &["--block"]);
+}
