@@ -44,7 +44,7 @@ fn bring_up_with(
 fn a_slow_link_is_named_with_its_cause() {
     let slow = Some(["100mbit", "100us"]);
     for (flaw, groups, cause, named) in [
-        ("iso-2:rate=50mbit", &[][..], "adapter", &["iso-2"][..]),
+        ("iso-2:rate=25mbit", &[][..], "adapter", &["iso-2"][..]),
         ("", &[2, 3], "uplink", &["iso-1", "iso-2", "iso-3", "iso-4", "iso-5"]),
     ] {
         let set = |spec: &mut Spec| {
