@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use isochron_core::Error;
-use isochron_core::plan::{ModelledCluster, Plan, PlanAhead, Problem};
+use isochron_core::plan::{ModelledCluster, Plan, PlanAhead, Problem, WhatIf};
 use isochron_devices::ElementType;
 use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 use isochron_hierarchy::layout::{Arrangement, Grid, Method};
@@ -52,6 +52,9 @@ pub struct PlanArguments {
     /// Most candidates that are listed
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = parse_whole::<usize, 1>)]
     list: usize,
+    /// Also say what binds the fastest candidate, and what one more node, faster links or more memory would bring
+    #[arg(long)]
+    explain: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -67,6 +70,9 @@ pub struct PlanDocument {
     candidates: Vec<PlanCandidate>,
     /// The plan of the fastest.
     plan: Plan,
+    /// What changes of the cluster would bring, with `--explain`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    explained: Vec<WhatIf>,
 }
 
 /// A way to multiply, and its predicted seconds.
@@ -99,18 +105,25 @@ pub fn run(arguments: &PlanArguments) -> Result<Answer, Failure> {
         let problem = arguments.problem(block)?;
         for config in list_configs(cluster.count_nodes()) {
             let ahead = cluster.plan(problem, &config)?;
-            found.push((PlanCandidate::new(&config, &ahead), ahead.plan));
+            found.push((config, ahead));
         }
     }
-    found.sort_by(|a, b| a.0.wall_s.total_cmp(&b.0.wall_s));
-    let (candidates, plans): (Vec<PlanCandidate>, Vec<Plan>) = found.into_iter().unzip();
-    let Some(plan) = plans.into_iter().next() else {
+    found.sort_by(|a, b| a.1.wall_s.total_cmp(&b.1.wall_s));
+    let Some((config, fastest)) = found.first() else {
         return Err(Failure::input("--block: no block size"));
     };
-    let document = PlanDocument { schema: FormatVersion, candidates, plan };
+    let explained = if arguments.explain { cluster.explain(fastest, config)? } else { Vec::new() };
+    let candidates = found.iter().map(|(config, ahead)| PlanCandidate::new(config, ahead));
+    let document = PlanDocument {
+        schema: FormatVersion,
+        candidates: candidates.collect(),
+        plan: fastest.plan.clone(),
+        explained,
+    };
     Answer::new(arguments.json, &document, |document| {
         let listed = document.candidates.iter().take(arguments.list);
-        format!("{}\n{}", tabulate(listed), format_plan(&document.plan, output_width()))
+        let plan = format_plan(&document.plan, output_width());
+        format!("{}\n{plan}{}", tabulate(listed), explain(document))
     })
 }
 
@@ -149,6 +162,25 @@ impl PlanCandidate {
             travel_s: *travel_s,
         }
     }
+}
+
+/// Says what binds the fastest candidate and what would help; nothing unless that was asked for.
+fn explain(document: &PlanDocument) -> String {
+    let (Some(fastest), false) = (document.candidates.first(), document.explained.is_empty())
+    else {
+        return String::new();
+    };
+    let PlanCandidate { wall_s, compute_s, travel_s, .. } = fastest;
+    let (binds, seconds) = if compute_s >= travel_s {
+        ("the arithmetic of the slowest node", compute_s)
+    } else {
+        ("the messages of the busiest link", travel_s)
+    };
+    let mut text = format!("\nbinding: {binds}, {seconds:.3} of {wall_s:.3} s\n");
+    for WhatIf { change, wall_s: then_s } in &document.explained {
+        text += &format!("{change}: {then_s:.3} s, {:+.1} %\n", 100.0 * (then_s / wall_s - 1.0));
+    }
+    text
 }
 
 fn tabulate<'c>(candidates: impl Iterator<Item = &'c PlanCandidate>) -> TextTable {

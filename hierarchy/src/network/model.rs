@@ -220,6 +220,28 @@ impl Network {
         Self { adapters, ..self }
     }
 
+    /// Returns the same network with messages that take a `factor`-th of the time.
+    #[must_use]
+    pub fn sped_up(&self, factor: f64) -> Self {
+        let mut faster = self.clone();
+        let points = faster.levels.iter_mut().flat_map(|level| &mut level.points);
+        points.for_each(|point| point.time_s /= factor);
+        faster.uplinks.iter_mut().for_each(|uplink| uplink.bytes_per_s *= factor);
+        faster.adapters.iter_mut().for_each(|rate| *rate *= factor);
+        faster
+    }
+
+    /// Returns the network of `ranks` ranks with one more, which has the links of `rank`.
+    #[must_use]
+    pub fn with_copy_of(&self, rank: usize, ranks: usize) -> Self {
+        let mut larger = self.clone();
+        let around = larger.uplinks.iter_mut().filter(|uplink| uplink.has(rank));
+        around.for_each(|uplink| uplink.ranks.push(ranks));
+        let adapter = self.adapters.get(rank).copied();
+        larger.adapters.extend(adapter);
+        larger
+    }
+
     /// The function of messages between ranks with this number of common groups.
     pub fn level(&self, common: usize) -> &MessageCurve {
         &self.levels[common.min(self.levels.len() - 1)]

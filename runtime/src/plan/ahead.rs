@@ -5,9 +5,11 @@ use std::path::Path;
 use isochron_devices::MeasureConfig;
 use isochron_hierarchy::balance::{BalanceConfig, BalanceStep, Strategy};
 use isochron_hierarchy::decide::{Decision, Modelled, PlanAnswer, PlanRequest, Planner};
+use isochron_hierarchy::layout::Arrangement;
 use isochron_hierarchy::model::Point;
 use isochron_hierarchy::network::Network;
 use isochron_hierarchy::predict::{Cluster, reduction_phase, wall_s};
+use serde::Serialize;
 
 use super::measuring::{count_fewest_steps, note_prediction};
 use super::{
@@ -38,6 +40,16 @@ pub struct PlanAhead {
     pub compute_s: f64,
     /// Seconds of the messages of the busiest link.
     pub travel_s: f64,
+}
+
+/// A change of the cluster, and what it would bring.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub struct WhatIf {
+    /// The change, in words.
+    pub change: String,
+    /// Predicted seconds of the whole with it.
+    pub wall_s: f64,
 }
 
 impl ModelledCluster {
@@ -129,6 +141,58 @@ impl ModelledCluster {
         Ok(self.predict(plan))
     }
 
+    /// Predicts what one more node like the one with the largest part, links that are twice as fast, and twice the memory
+    /// everywhere would bring.
+    ///
+    /// # Errors
+    /// Returns the errors of [`plan`](Self::plan).
+    pub fn explain(&self, ahead: &PlanAhead, config: &BalanceConfig) -> Result<Vec<WhatIf>, Error> {
+        let ranks = self.nodes.len();
+        let areas = ahead.plan.layout().areas();
+        let largest = (0..ranks).max_by_key(|&rank| areas[rank]).unwrap_or(0);
+        let Self { nodes, models, network, hidden } = self;
+        let hidden = *hidden;
+        let one_more = Self {
+            nodes: [&nodes[..], &[PlannedNode { rank: ranks, ..nodes[largest].clone() }]].concat(),
+            models: models.with_copy_of(largest),
+            network: network.with_copy_of(largest, ranks),
+            hidden,
+        };
+        let of_same = |models: GivenModels, network: Network| Self {
+            nodes: nodes.clone(),
+            models,
+            network,
+            hidden,
+        };
+        // A grid has no place for one more.
+        let free = match config.layout.grid {
+            Some(_) => BalanceConfig { layout: Arrangement::default(), ..*config },
+            None => *config,
+        };
+        let name = |node: &PlannedNode| match &*node.name {
+            "" => format!("node {}", node.rank),
+            name => name.to_owned(),
+        };
+        let changes = [
+            (format!("one more node like {}", name(&nodes[largest])), one_more, free),
+            (
+                "links twice as fast".to_owned(),
+                of_same(models.clone(), network.sped_up(2.0)),
+                *config,
+            ),
+            (
+                "twice the memory everywhere".to_owned(),
+                of_same(models.with_twice_the_memory()?, network.clone()),
+                *config,
+            ),
+        ];
+        let problem = *ahead.plan.problem();
+        let found = changes.into_iter().map(|(change, cluster, config)| {
+            Ok(WhatIf { change, wall_s: cluster.plan(problem, &config)?.wall_s })
+        });
+        found.collect()
+    }
+
     /// Answers the planner until it has decided.
     fn answer(&self, planner: &mut Planner, modelled: &mut Modelled) -> Result<Decision, Error> {
         loop {
@@ -204,7 +268,7 @@ fn predict_node(plan: &Plan, rank: usize) -> PredictedNode {
 mod tests {
     use std::path::PathBuf;
 
-    use isochron_hierarchy::layout::{Arrangement, Grid, Method};
+    use isochron_hierarchy::layout::{Grid, Method};
     use tempfile::TempDir;
 
     use super::*;
@@ -282,6 +346,27 @@ mod tests {
         assert_eq!(busy(&BalanceConfig::default()), 1);
         let layout = Arrangement { method: Method::Kl, grid: Some(Grid { rows: 2, cols: 2 }) };
         assert_eq!(busy(&BalanceConfig { layout, ..BalanceConfig::default() }), 4);
+    }
+
+    #[test]
+    fn what_binds_is_what_helps() {
+        let explain = |nodes: &[(f64, bool)], network: &str, side: usize| {
+            let (_folder, path) = write_platform(nodes, network);
+            let cluster = ModelledCluster::load(&path, None).unwrap();
+            let problem = Problem::new(side, side, side, 64).unwrap();
+            let ahead = cluster.plan(problem, &BalanceConfig::default()).unwrap();
+            let found = cluster.explain(&ahead, &BalanceConfig::default()).unwrap();
+            found.into_iter().map(|found| found.wall_s / ahead.wall_s).collect::<Vec<f64>>()
+        };
+        let alike = [(40.0, false), (40.0, false)];
+        let [node, links, memory] = explain(&alike, GIGABIT, 16_384)[..] else { panic!("three") };
+        assert!(node < 0.75 && links > 0.95 && memory > 0.99, "{node} {links} {memory}");
+        let slow = GIGABIT.replace("8.1e-3", "8.1e-2");
+        let [_, links, _] = explain(&alike, &slow, 8192)[..] else { panic!("three") };
+        assert!(links < 0.8, "{links}");
+        let paging = [(40.0, true), (40.0, true)];
+        let [_, _, memory] = explain(&paging, GIGABIT, 26_624)[..] else { panic!("three") };
+        assert!(memory < 0.8, "{memory}");
     }
 
     #[test]

@@ -31,7 +31,7 @@ use isochron_hierarchy::network::{Network, Traffic};
 use isochron_hierarchy::predict;
 use serde::{Deserialize, Serialize};
 
-pub use ahead::{ModelledCluster, PlanAhead};
+pub use ahead::{ModelledCluster, PlanAhead, WhatIf};
 pub use assignment::Assignment;
 pub use isochron_hierarchy::problem::Problem;
 pub(crate) use isochron_hierarchy::problem::check_widths;

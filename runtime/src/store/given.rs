@@ -1,9 +1,10 @@
 //! Models given by hand: points files in a folder, one for each device.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use isochron_devices::ElementType;
-use isochron_hierarchy::model::Point;
+use isochron_hierarchy::model::{PiecewiseFpm, Point, SpeedModel as _};
 
 use super::known::{KnownFrom, KnownTimes, split_ranks};
 use crate::error::Error;
@@ -15,6 +16,7 @@ use isochron_hierarchy::printable::show_name;
 const KERNEL: &str = "gemm";
 
 /// The models of all devices of a job, in the order of the ranks.
+#[derive(Clone)]
 pub(crate) struct GivenModels {
     models: Vec<(PathBuf, SavedModel)>,
     /// Number of each rank's devices.
@@ -72,6 +74,35 @@ impl GivenModels {
         }
         let counts = nodes.iter().map(|node| node.devices().len()).collect();
         Ok(Self { models, counts })
+    }
+
+    /// Returns the same models, and once more those of a rank's devices as one more rank.
+    pub fn with_copy_of(&self, rank: usize) -> Self {
+        let first: usize = self.counts[..rank].iter().sum();
+        let copied = self.models[first..first + self.counts[rank]].to_vec();
+        Self {
+            models: [self.models.clone(), copied].concat(),
+            counts: [self.counts.clone(), vec![self.counts[rank]]].concat(),
+        }
+    }
+
+    /// Returns the models of the same devices with twice the memory: a size is as fast as half of it was, if that was faster.
+    ///
+    /// # Errors
+    /// Returns [`Error::Model`] if the points of a device make no model.
+    pub fn with_twice_the_memory(&self) -> Result<Self, Error> {
+        let models = self.models.iter().map(|(path, saved)| {
+            let model = PiecewiseFpm::from_points(saved.points.clone())?;
+            let sizes = saved.points.iter().flat_map(|point| [point.d, 2 * point.d]);
+            let sizes: BTreeSet<u64> = sizes.collect();
+            let points = sizes.into_iter().map(|d| {
+                let t_s = model.time_s(d as f64).min(2.0 * model.time_s(0.5 * d as f64));
+                Point { d, t_s, reps: 1, ci_s: 0.0 }
+            });
+            Ok((path.clone(), SavedModel { points: points.collect(), ..saved.clone() }))
+        });
+        let models = models.collect::<Result<_, Error>>()?;
+        Ok(Self { models, counts: self.counts.clone() })
     }
 
     /// Returns the times of updates of this width with elements of this type, for each rank's devices.

@@ -23,8 +23,10 @@ fn a_cluster_that_was_measured_is_planned_without_it() {
     assert!(times_s.is_sorted() && times_s[0] > 0.0, "{times_s:?}");
     assert_eq!(found["plan"]["nodes"].as_array().map(Vec::len), Some(2), "{found}");
     assert_ne!(found["plan"]["tuning"]["network"], Value::Null);
-    let text = run_line(&line).success();
-    assert!(text.contains("by models") && text.contains("kl in 2x1"), "{text}");
+    let text = run_line(&format!("{line} --explain")).success();
+    for part in ["by models", "kl in 2x1", "binding: the ", "links twice as fast: "] {
+        assert!(text.contains(part), "{text}");
+    }
 }
 
 #[test]
