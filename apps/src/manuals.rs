@@ -175,7 +175,11 @@ mod tests {
             let page = page.expect("a man page").replace("\\-", "-");
             let bash = find_bash_part(&bash, &(name.replace('-', "__subcmd__") + ")"));
             let zsh = match &words[..] {
-                [.., last] if words.len() > 1 => find_part(&zsh, &format!("({last})")),
+                [_, outer, last] => {
+                    let (_, within) = zsh.split_once(&format!("({outer})\n")).expect(outer);
+                    find_part(within, &format!("({last})"))
+                }
+                [_, last] => find_part(&zsh, &format!("({last})")),
                 _ => zsh.clone(),
             };
             let fish = find_fish_lines(&fish, &words);

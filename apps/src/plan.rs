@@ -68,7 +68,11 @@ pub struct PlanDocument {
     schema: FormatVersion<1>,
     /// The candidates, the fastest first.
     candidates: Vec<PlanCandidate>,
-    /// The plan of the fastest.
+    /// The plan of the fastest, as a [saved plan](#saved-plan).
+    #[cfg_attr(
+        feature = "schemars",
+        schemars(with = "serde_json::Map<String, serde_json::Value>")
+    )]
     plan: Plan,
     /// What changes of the cluster would bring, with `--explain`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
