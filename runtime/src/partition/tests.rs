@@ -57,7 +57,8 @@ fn begin(
 #[test]
 fn a_kernel_is_prepared_once_run_as_often_as_asked_and_freed() {
     let mut kernel = Counting::default();
-    // No precision is reached by noise, so all repetitions are made, and at most half as many more.
+    // No precision is reached by noise, so all repetitions are made, and at most half as many more. Three times that the clock
+    // cannot tell apart are enough.
     let measure = MeasureConfig { precision: 1e-300, max_reps: 4, ..MeasureConfig::default() };
     let config = BenchmarkConfig { measure, unbound: true };
     let found = KernelSeat::default().measure(&LocalComm::new(), &mut kernel, 9, &config).unwrap();
@@ -65,7 +66,7 @@ fn a_kernel_is_prepared_once_run_as_often_as_asked_and_freed() {
     assert_eq!((&kernel.prepared[..], kernel.freed), (&[9][..], 1));
     // One run warms up.
     assert_eq!(kernel.runs, 1 + found.sample.reps + found.outliers);
-    assert!((4..=6).contains(&(kernel.runs - 1)), "{}", kernel.runs);
+    assert!((3..=6).contains(&(kernel.runs - 1)), "{}", kernel.runs);
     assert!(point.d == 9 && point.t_s > 0.0 && point.ci_s >= 0.0, "{point:?}");
 }
 
