@@ -131,7 +131,8 @@ impl Arrangement {
         }
     }
 
-    /// Arranges other areas in a layout's place: in its columns if there is a grid, else as [`rearrange_in_groups()`] does.
+    /// Arranges other areas in a layout's place: in its columns if there is a grid, or by its areas if a node without blocks has
+    /// lost its place there; without a grid as [`rearrange_in_groups()`] does.
     ///
     /// # Errors
     /// Returns the errors of [`rearrange_in_groups()`], and of [`arrange`](Self::arrange).

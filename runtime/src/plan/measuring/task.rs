@@ -23,7 +23,7 @@ pub(crate) struct PlanningTask {
     pub kernel_width: usize,
 }
 
-/// Returns the steps of which this many repetitions are the share that measuring may take.
+/// Returns the fewest steps of a run of which a measurement of this many repetitions takes no more than its share.
 pub(in crate::plan) fn count_fewest_steps(min_reps: u32) -> usize {
     (f64::from(min_reps) / MEASUREMENT_SHARE).ceil() as usize
 }
