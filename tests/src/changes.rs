@@ -426,6 +426,40 @@ pub fn devices_that_fail_between_changes(shared: &Arc<dyn Comm>) -> usize {
     all.len()
 }
 
+/// One rank cannot make its second part of A and B, with a question on its way or not: all ranks leave with its error, and the next
+/// multiplication is right.
+pub fn parts_that_fail_between_changes(shared: &Arc<dyn Comm>) -> usize {
+    let comm = shared.as_ref();
+    let last = comm.size() - 1;
+    let mut session = open(shared);
+    for every in EVERY {
+        for ahead in LOOKAHEADS {
+            let plan = long_plan(comm, 0).with_lookahead(ahead).with_k_parts(3).unwrap();
+            let mut director = Forced::new(comm, &plan, every);
+            let mut case: Case = Case::new(comm, plan, integers);
+            let mut made = 0;
+            let mut parts = |part: &PartOfK| {
+                made += 1;
+                let a = make(comm, part.a(), Op::N, SEEDS[0])?;
+                if made == 2 && comm.rank() == last {
+                    return Err(Error::output("a part", "the part is lost"));
+                }
+                Ok((a, make(comm, part.b(), Op::N, SEEDS[1])?))
+            };
+            let mut product = session.prepare(&case.plan, RunConfig::default()).unwrap();
+            let (factors, c) = (Factors::made(&mut parts), &mut case.c);
+            let run =
+                run_directed(&mut product, &mut session, scalars(0), factors, c, &mut director);
+            let error = run.unwrap_err().to_string();
+            assert!(error.contains("the part is lost"), "{error}");
+            let mut case: Case = Case::new(comm, long_plan(comm, 0), integers);
+            let mut director = Forced::new(comm, &case.plan, every);
+            case.change_exactly(&mut session, scalars(1), &mut director);
+        }
+    }
+    EVERY.len() * LOOKAHEADS.len()
+}
+
 /// Changes the columns of GPUs and of the ranks that drive them, with C on the GPU and streaming through it. Without a
 /// GPU there is no case.
 pub fn changes_of_gpus(shared: &Arc<dyn Comm>) -> usize {

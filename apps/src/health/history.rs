@@ -1,8 +1,8 @@
 //! Earlier checks, a line each in a file, and what changed since.
 
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
-use std::io::{ErrorKind, Write as _};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use isochron_core::Error;
@@ -45,6 +45,7 @@ struct PastCheck {
 /// The file of earlier checks.
 pub struct History {
     path: PathBuf,
+    file: File,
     checks: Vec<PastCheck>,
     /// Bytes of its whole lines: a check that was stopped while it wrote leaves half a line.
     whole_bytes: u64,
@@ -65,15 +66,18 @@ pub struct ChangeDocument {
 }
 
 impl History {
-    /// Reads the checks of a file; none if there is no file yet.
+    /// Opens a file of checks, which is new if there is none yet.
     ///
     /// # Errors
-    /// Returns [`Error::File`] if the file cannot be read, or if a whole line of it is no check.
-    pub fn read(path: &Path) -> Result<Self, Error> {
-        let text = match fs::read_to_string(path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
-            read => read.map_err(|error| Error::file(path, error))?,
+    /// Returns [`Error::File`] if the file cannot be read or written, or if a whole line of it is no check.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let open = || -> io::Result<(File, String)> {
+            let mut file = OpenOptions::new().create(true).read(true).append(true).open(path)?;
+            let mut text = String::new();
+            file.read_to_string(&mut text)?;
+            Ok((file, text))
         };
+        let (file, text) = open().map_err(|error| Error::file(path, error))?;
         let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
         let mut checks: Vec<PastCheck> = Vec::new();
         for (index, line) in whole.lines().enumerate() {
@@ -85,7 +89,7 @@ impl History {
             }
             checks.push(check);
         }
-        Ok(Self { path: path.to_owned(), checks, whole_bytes: whole.len() as u64 })
+        Ok(Self { path: path.to_owned(), file, checks, whole_bytes: whole.len() as u64 })
     }
 
     /// Adds a check that ended at this moment, in seconds since 1970, to the file, and lists what has changed.
@@ -101,12 +105,9 @@ impl History {
         let check = PastCheck { schema: SCHEMA, at_s, devices, links };
         let line =
             serde_json::to_string(&check).map_err(|error| Error::output(&self.path, error))?;
-        let file = OpenOptions::new().create(true).append(true).open(&self.path);
-        file.and_then(|mut file| {
-            file.set_len(self.whole_bytes)?;
-            file.write_all(format!("{line}\n").as_bytes())
-        })
-        .map_err(|error| Error::output(&self.path, error))?;
+        let cut = self.file.set_len(self.whole_bytes);
+        cut.and_then(|()| self.file.write_all(format!("{line}\n").as_bytes()))
+            .map_err(|error| Error::output(&self.path, error))?;
         self.checks.push(check);
         Ok(self.list_changes())
     }
@@ -163,7 +164,7 @@ mod tests {
     fn a_change_is_dated_and_torn_or_foreign_lines_are_told() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("checks.jsonl");
-        let mut history = History::read(&path).unwrap();
+        let mut history = History::open(&path).unwrap();
         history.checks =
             (0..15).map(|number| check(number, if number < 12 { 1.0 } else { 1.01 })).collect();
         let changes = history.list_changes();
@@ -171,15 +172,16 @@ mod tests {
         assert_eq!(changes[0].describe(), "d is 1.0 % slower than before 1970-01-13 (3 checks)");
         assert_eq!([history.find_recent("d"), history.find_recent("e")], [Some(1.01), None]);
         let line = serde_json::to_string(&history.checks[0]).unwrap();
-        fs::write(&path, format!("{line}\n{line}\n{{\"at")).unwrap();
-        let read = History::read(&path).unwrap();
+        std::fs::write(&path, format!("{line}\n{line}\n{{\"at")).unwrap();
+        let read = History::open(&path).unwrap();
         assert_eq!((read.checks.len(), read.whole_bytes), (2, 2 * (line.len() as u64 + 1)));
+        assert!(History::open(&folder.path().join("missing/checks.jsonl")).is_err());
         for (text, reason) in [
             ("{}\n".to_owned(), "line 1: missing field"),
             (format!("{line}\n{}\n", line.replace(":1,", ":2,")), "line 2: it is of version 2"),
         ] {
-            fs::write(&path, text).unwrap();
-            let error = History::read(&path).err().expect("refused").to_string();
+            std::fs::write(&path, text).unwrap();
+            let error = History::open(&path).err().expect("refused").to_string();
             assert!(error.contains(reason), "{error}");
         }
     }

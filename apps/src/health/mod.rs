@@ -90,7 +90,7 @@ pub fn run(comm: &Arc<dyn Comm>, arguments: &HealthArguments) -> Result<Option<A
     let metrics = create_file(arguments.prometheus.as_deref().filter(|_| comm.rank() == 0));
     let metrics = agree(comm.as_ref(), metrics)?;
     let history = arguments.history.as_deref().filter(|_| comm.rank() == 0);
-    let mut history = agree(comm.as_ref(), history.map(History::read).transpose())?;
+    let mut history = agree(comm.as_ref(), history.map(History::open).transpose())?;
     let session = arguments
         .node
         .set_up_session()

@@ -140,6 +140,7 @@ fn run_all(comm: &Arc<dyn Comm>, arguments: &CaseArguments) {
         "devices that fail between changes",
         changes::devices_that_fail_between_changes,
     );
+    groups.run_shared("parts that fail between changes", changes::parts_that_fail_between_changes);
     groups.run_shared("changes of GPUs", changes::changes_of_gpus);
     groups.run_shared("learning", |comm| learning::learning(comm, coverage));
     groups.run_shared("learning on GPUs", learning::learning_on_gpus);

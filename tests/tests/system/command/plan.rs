@@ -16,11 +16,17 @@ fn a_cluster_that_was_measured_is_planned_without_it() {
     let line = format!("plan --platform {platform} --models {models} --size 256 --block 32,64");
     let found = json(&run_line(&format!("{line} --json")).success());
     let candidates = found["candidates"].as_array().expect("a list");
-    // Two strategies and two grids of each block size.
-    assert_eq!(candidates.len(), 8, "{found}");
+    // Of each block size four free ways, two grids of both strategies, and the faster node alone.
+    assert_eq!(candidates.len(), 2 * (4 + 4 + 1), "{found}");
+    let holds = |found: &&Value| {
+        let [low_s, high_s] = [0, 1].map(|end| found["bounds_s"][end].as_f64());
+        low_s < found["wall_s"].as_f64() && found["wall_s"].as_f64() < high_s
+    };
+    assert_eq!(candidates.iter().filter(holds).count(), candidates.len(), "{found}");
     let times_s: Vec<f64> =
         candidates.iter().filter_map(|found| found["wall_s"].as_f64()).collect();
-    assert!(times_s.is_sorted() && times_s[0] > 0.0, "{times_s:?}");
+    // Of ways that take within 1 % of the least time the one with fewest nodes comes first.
+    assert!(times_s[1..].is_sorted() && times_s[0] > 0.0, "{times_s:?}");
     assert_eq!(found["plan"]["nodes"].as_array().map(Vec::len), Some(2), "{found}");
     assert_ne!(found["plan"]["tuning"]["network"], Value::Null);
     let text = run_line(&format!("{line} --explain")).success();
