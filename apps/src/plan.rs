@@ -95,6 +95,8 @@ struct PlanCandidate {
     nodes: usize,
     /// Predicted seconds of the whole.
     wall_s: f64,
+    /// The seconds that nine of ten runs take: the least and the most.
+    bounds_s: [f64; 2],
     /// Predicted seconds of the arithmetic of the slowest node.
     compute_s: f64,
     /// Predicted seconds of the messages of the busiest link.
@@ -107,21 +109,28 @@ pub fn run(arguments: &PlanArguments) -> Result<Answer, Failure> {
     let mut found = Vec::new();
     for &block in &arguments.block {
         let problem = arguments.problem(block)?;
-        for config in list_configs(cluster.count_nodes()) {
-            let ahead = cluster.plan(problem, &config)?;
-            found.push((config, ahead));
+        for (nodes, config) in list_ways(&cluster.list_by_speed(problem)?) {
+            let ahead = cluster.among(&nodes).plan(problem, &config)?;
+            found.push(Candidate { nodes, config, ahead });
         }
     }
-    found.sort_by(|a, b| a.1.wall_s.total_cmp(&b.1.wall_s));
-    let Some((config, fastest)) = found.first() else {
-        return Err(Failure::input("--block: no block size"));
+    found.sort_by(|a, b| a.ahead.wall_s.total_cmp(&b.ahead.wall_s));
+    let least_s = found.first().map_or(0.0, |fastest| fastest.ahead.wall_s);
+    let tied = found.iter().take_while(|other| other.ahead.wall_s <= (1.0 + TIE) * least_s);
+    let fewest = tied.enumerate().min_by_key(|(_, other)| other.count_busy());
+    let fewest = fewest.map_or(0, |(place, _)| place);
+    found[..=fewest].rotate_right(1);
+    let fastest = &found[0];
+    let explained = if arguments.explain {
+        cluster.among(&fastest.nodes).explain(&fastest.ahead, &fastest.config)?
+    } else {
+        Vec::new()
     };
-    let explained = if arguments.explain { cluster.explain(fastest, config)? } else { Vec::new() };
-    let candidates = found.iter().map(|(config, ahead)| PlanCandidate::new(config, ahead));
+    let candidates = found.iter().map(PlanCandidate::new);
     let document = PlanDocument {
         schema: FormatVersion,
         candidates: candidates.collect(),
-        plan: fastest.plan.clone(),
+        plan: fastest.ahead.plan.clone(),
         explained,
     };
     Answer::new(arguments.json, &document, |document| {
@@ -139,29 +148,67 @@ impl PlanArguments {
     }
 }
 
-/// Lists what is compared: even parts, parts by the models in columns of the least traffic, and in each grid of all nodes.
-fn list_configs(nodes: usize) -> Vec<BalanceConfig> {
+/// Part of the least time within which fewer nodes win.
+const TIE: f64 = 0.01;
+
+/// Most nodes of which grids of fewer nodes are compared, too.
+const SEARCHED: usize = 64;
+
+/// A way to multiply, and its plan.
+struct Candidate {
+    /// The nodes that it may use, by number in the platform file.
+    nodes: Vec<usize>,
+    config: BalanceConfig,
+    ahead: PlanAhead,
+}
+
+impl Candidate {
+    /// Counts the nodes with work.
+    fn count_busy(&self) -> usize {
+        let plan = &self.ahead.plan;
+        (0..plan.n_ranks()).filter(|&rank| !plan.computed(rank).is_empty()).count()
+    }
+}
+
+/// Lists what is compared, with the nodes that may be used, which are given by falling speed: equal parts, and parts by the models, freely and in
+/// each grid of all nodes; and parts by the models in each grid of the fastest nodes alone.
+fn list_ways(by_speed: &[usize]) -> Vec<(Vec<usize>, BalanceConfig)> {
     let of = |strategy, layout| BalanceConfig { strategy, layout, ..BalanceConfig::default() };
-    let grids = (1..=nodes).filter(|rows| nodes.is_multiple_of(*rows));
-    let grids = grids.map(|rows| {
-        let grid = Some(Grid { rows, cols: nodes / rows });
-        of(Strategy::Fpm, Arrangement { method: Method::Kl, grid })
-    });
-    let free = Arrangement::default();
-    [of(Strategy::Fpm, free), of(Strategy::Homogeneous, free)].into_iter().chain(grids).collect()
+    let all: Vec<usize> = (0..by_speed.len()).collect();
+    let free = [Method::Br, Method::Cartesian, Method::Recursive].map(Arrangement::from);
+    let mut ways: Vec<(Vec<usize>, BalanceConfig)> = free
+        .into_iter()
+        .map(|layout| of(Strategy::Fpm, layout))
+        .chain([of(Strategy::Homogeneous, Arrangement::default())])
+        .map(|config| (all.clone(), config))
+        .collect();
+    let fewest = if all.len() > SEARCHED { all.len() } else { 1 };
+    for count in fewest..=all.len() {
+        for rows in (1..=count).filter(|rows| count.is_multiple_of(*rows)) {
+            let grid = Some(Grid { rows, cols: count / rows });
+            let layout = Arrangement { method: Method::Kl, grid };
+            if count < all.len() {
+                ways.push((by_speed[..count].to_vec(), of(Strategy::Fpm, layout)));
+                continue;
+            }
+            ways.push((all.clone(), of(Strategy::Homogeneous, layout)));
+            ways.push((all.clone(), of(Strategy::Fpm, layout)));
+        }
+    }
+    ways
 }
 
 impl PlanCandidate {
-    fn new(config: &BalanceConfig, ahead: &PlanAhead) -> Self {
-        let PlanAhead { plan, wall_s, compute_s, travel_s } = ahead;
-        let busy = (0..plan.n_ranks()).filter(|&rank| !plan.computed(rank).is_empty());
+    fn new(found: &Candidate) -> Self {
+        let PlanAhead { plan, wall_s, bounds_s, compute_s, travel_s } = &found.ahead;
         Self {
-            strategy: config.strategy,
-            layout: config.layout,
+            strategy: found.config.strategy,
+            layout: found.config.layout,
             block: plan.problem().block(),
             panel: plan.panel(),
-            nodes: busy.count(),
+            nodes: found.count_busy(),
             wall_s: *wall_s,
+            bounds_s: *bounds_s,
             compute_s: *compute_s,
             travel_s: *travel_s,
         }
@@ -188,8 +235,10 @@ fn explain(document: &PlanDocument) -> String {
 }
 
 fn tabulate<'c>(candidates: impl Iterator<Item = &'c PlanCandidate>) -> TextTable {
-    let mut table =
-        TextTable::new(2, "parts|layout|block|panel|nodes|pred. s|arithmetic s|messages s");
+    let mut table = TextTable::new(
+        2,
+        "parts|layout|block|panel|nodes|pred. s|9 of 10 runs|arithmetic s|messages s",
+    );
     for candidate in candidates {
         let parts = match candidate.strategy {
             Strategy::Homogeneous => "equal",
@@ -202,6 +251,7 @@ fn tabulate<'c>(candidates: impl Iterator<Item = &'c PlanCandidate>) -> TextTabl
             candidate.panel.to_string(),
             candidate.nodes.to_string(),
             format!("{:.3}", candidate.wall_s),
+            format!("{:.3} to {:.3}", candidate.bounds_s[0], candidate.bounds_s[1]),
             format!("{:.3}", candidate.compute_s),
             format!("{:.3}", candidate.travel_s),
         ]);

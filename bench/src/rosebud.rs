@@ -140,7 +140,7 @@ fn find_best(n: u64, speeds: &[ProductSpeed]) -> anyhow::Result<BestGrid> {
         let chosen = &speeds[..computers];
         let seen: Vec<f64> = chosen.iter().map(|computer| computer.speed(even)).collect();
         let models = chosen.iter().map(|it| Box::new(it.clone()) as Box<dyn SpeedModel>);
-        let platform = Platform { speeds: models.collect(), network: network.clone() };
+        let platform = Platform { speeds: models.collect(), network: network.clone(), noise: 0.0 };
         let places: Vec<usize> = (0..computers).collect();
         for q in (1..=computers).filter(|&q| computers.is_multiple_of(q)) {
             let product = GridProduct::in_proportion(blocks, &seen, q, bytes);

@@ -42,6 +42,9 @@ pub struct Network {
 pub struct MessageCurve {
     /// Its corners, by bytes. The last two give the seconds of longer messages.
     points: Vec<MessagePoint>,
+    /// Relative standard deviation of the times of links like these; 0 if it is not known.
+    #[serde(default)]
+    noise: f64,
 }
 
 /// The time of a message.
@@ -147,7 +150,13 @@ impl MessageCurve {
         for index in (1..points.len()).rev() {
             points[index - 1].time_s = points[index - 1].time_s.min(points[index].time_s);
         }
-        Self { points }
+        Self { points, noise: 0.0 }
+    }
+
+    /// Returns the same function with this relative standard deviation of its times.
+    #[must_use]
+    pub fn with_noise(self, noise: f64) -> Self {
+        Self { noise, ..self }
     }
 
     /// Returns the seconds of a message without content.
@@ -192,6 +201,7 @@ impl MessageCurve {
     fn is_sound(&self) -> bool {
         let is_time = |point: &MessagePoint| point.time_s.is_finite() && point.time_s >= 0.0;
         self.points.len() > 1
+            && self.noise >= 0.0
             && self.points[0].bytes >= 0.0
             && self.points.iter().all(is_time)
             && self.points.is_sorted_by(|a, b| a.bytes < b.bytes && a.time_s <= b.time_s)
@@ -231,17 +241,6 @@ impl Network {
         faster
     }
 
-    /// Returns the network of `ranks` ranks with one more, which has the links of `rank`.
-    #[must_use]
-    pub fn with_copy_of(&self, rank: usize, ranks: usize) -> Self {
-        let mut larger = self.clone();
-        let around = larger.uplinks.iter_mut().filter(|uplink| uplink.has(rank));
-        around.for_each(|uplink| uplink.ranks.push(ranks));
-        let adapter = self.adapters.get(rank).copied();
-        larger.adapters.extend(adapter);
-        larger
-    }
-
     /// The function of messages between ranks with this number of common groups.
     pub fn level(&self, common: usize) -> &MessageCurve {
         &self.levels[common.min(self.levels.len() - 1)]
@@ -250,6 +249,11 @@ impl Network {
     /// Number of levels.
     pub fn count_levels(&self) -> usize {
         self.levels.len()
+    }
+
+    /// Relative standard deviation of the times of messages: that of the level in which they differ most.
+    pub fn noise(&self) -> f64 {
+        self.levels.iter().map(|level| level.noise).fold(0.0, f64::max)
     }
 
     /// Bytes per second that a rank receives at most; infinite if it receives as fast as messages travel.
@@ -279,7 +283,8 @@ impl Network {
         groups.nth(depth)
     }
 
-    /// Returns the network between some of the ranks, in this order. A group of all of them is left out.
+    /// Returns the network between some of the ranks, in this order; a rank that comes again is another one with its links. A group of all
+    /// of them is left out.
     #[must_use]
     pub fn among(&self, ranks: &[usize]) -> Self {
         let uplinks = self.uplinks.iter().map(|uplink| {

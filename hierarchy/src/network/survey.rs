@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::groups::find_groups;
 use super::table::PairTable;
 use super::{MessageCurve, Network, Uplink};
+use crate::times::find_scatter;
 
 /// Ratio of the fastest adapter to the slowest from which adapters are told apart. Smaller differences change no plan by much, and
 /// busy hosts make them.
@@ -123,15 +124,18 @@ impl Survey {
     /// Returns the lower quartile of these pairs as a function, since disturbances only delay; `None` without any.
     fn fit<'p>(&self, pairs: impl Iterator<Item = &'p SurveyedPair>) -> Option<MessageCurve> {
         let pairs: Vec<&SurveyedPair> = pairs.collect();
+        let list_times = |length: usize| -> Vec<f64> {
+            pairs.iter().filter_map(|pair| pair.times_s.get(length).copied()).collect()
+        };
         let quartile = |length: usize| {
-            let times_s = pairs.iter().filter_map(|pair| pair.times_s.get(length).copied());
-            let mut times_s: Vec<f64> = times_s.collect();
+            let mut times_s = list_times(length);
             times_s.sort_unstable_by(f64::total_cmp);
             times_s.get(times_s.len() / 4).copied()
         };
         let times_s: Vec<f64> = (0..self.lengths.len()).map_while(quartile).collect();
         let (&short_s, &long_s) = (times_s.first()?, times_s.last()?);
-        let longest = self.lengths[times_s.len() - 1];
+        let last = times_s.len() - 1;
+        let longest = self.lengths[last];
         let line = MessageCurve::line(short_s, self.rate(short_s, long_s));
         // Beyond the longest message the function goes on as if it were a line.
         let end_s = |bytes: f64| {
@@ -139,7 +143,10 @@ impl Survey {
         };
         let between = self.lengths.iter().copied().zip(times_s).skip(1);
         let ends = [2.0, 4.0].map(|times| (times * longest, end_s(times * longest)));
-        Some(MessageCurve::new([(0.0, short_s)].into_iter().chain(between).chain(ends)))
+        let logs: Vec<f64> =
+            list_times(last).into_iter().map(|time_s| time_s.max(1e-9).ln()).collect();
+        let curve = MessageCurve::new([(0.0, short_s)].into_iter().chain(between).chain(ends));
+        Some(curve.with_noise(find_scatter(&logs)))
     }
 
     /// Returns the bytes per second by which the longest messages take longer than the shortest. If they seem hardly longer, the clock is

@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 
 use crate::model::SpeedModel;
 use crate::network::Network;
+use crate::predict::find_bounds;
 
 /// A parallel algorithm as a performance model sees it.
 pub trait Algorithm {
@@ -49,6 +50,8 @@ pub struct Platform {
     pub speeds: Vec<Box<dyn SpeedModel>>,
     /// The network between the places, by their number.
     pub network: Network,
+    /// Relative standard deviation of the speeds; 0 if it is not known.
+    pub noise: f64,
 }
 
 /// A predicted run.
@@ -56,10 +59,27 @@ pub struct Platform {
 pub struct PredictedRun {
     /// Seconds.
     pub seconds: f64,
+    /// The seconds that nine of ten runs take: the least and the most.
+    pub bounds_s: [f64; 2],
     /// Seconds in which the busiest process computes.
     pub compute_s: f64,
     /// The process that computes longest.
     pub slowest: usize,
+    /// The part that is busy longest.
+    pub binds: Binding,
+}
+
+/// A part of a platform that an algorithm keeps busy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Binding {
+    /// The place of this process computes.
+    Work(usize),
+    /// It sends.
+    Sends(usize),
+    /// It receives.
+    Receives(usize),
+    /// This one of the network's [uplinks](Network::uplinks) carries messages.
+    Uplink(usize),
 }
 
 /// The algorithm of least predicted seconds.
@@ -235,12 +255,31 @@ impl Program {
         self.works.len()
     }
 
+    /// Predicts the run on these places, with its bounds.
+    fn predict_with_bounds(&self, platform: &Platform, places: &[usize]) -> PredictedRun {
+        let noise = [platform.noise, platform.network.noise()];
+        let bounds_s =
+            find_bounds(noise, |slower| self.predict_slower(platform, places, slower).seconds);
+        PredictedRun { bounds_s, ..self.predict(platform, places) }
+    }
+
     /// Predicts the run on these places.
     fn predict(&self, platform: &Platform, places: &[usize]) -> PredictedRun {
+        self.predict_slower(platform, places, [1.0; 2])
+    }
+
+    /// Predicts the run on these places if all work, and all messages, take this many times as long.
+    fn predict_slower(
+        &self,
+        platform: &Platform,
+        places: &[usize],
+        [work, messages]: [f64; 2],
+    ) -> PredictedRun {
         let works_s: Vec<f64> = (self.works.iter().zip(places))
             .map(|(&[volume, size], &place)| {
                 let is_idle = size <= 0.0 || volume <= 0.0;
-                if is_idle { 0.0 } else { volume / size * platform.speeds[place].time_s(size) }
+                let size_s = || work * platform.speeds[place].time_s(size);
+                if is_idle { 0.0 } else { volume / size * size_s() }
             })
             .collect();
         let mut clock = Clock::new(places.len(), platform.network.uplinks().len());
@@ -253,7 +292,7 @@ impl Program {
                 Action::Transfer(from, to, part) => {
                     let bytes = part * self.bytes.get(&(from, to)).copied().unwrap_or(0.0);
                     if bytes > 0.0 {
-                        clock.transfer(&platform.network, (from, to), places, bytes);
+                        clock.transfer(&platform.network, (from, to), places, (bytes, messages));
                     }
                 }
                 Action::Begin(section) => clock.begin(section),
@@ -263,7 +302,8 @@ impl Program {
         let slowest = (0..places.len()).max_by(|&a, &b| works_s[a].total_cmp(&works_s[b]));
         let slowest = slowest.unwrap_or(0);
         let compute_s = works_s.get(slowest).copied().unwrap_or(0.0);
-        PredictedRun { seconds: clock.sections[0].seconds, compute_s, slowest }
+        let seconds = clock.sections[0].seconds;
+        PredictedRun { seconds, bounds_s: [seconds; 2], compute_s, slowest, binds: clock.binds() }
     }
 }
 
@@ -335,25 +375,39 @@ impl Clock {
         }
     }
 
+    /// Returns the resource that is busy longest.
+    fn binds(&self) -> Binding {
+        let busy_s = &self.sections[0].busy_s;
+        let busiest = (0..busy_s.len()).rev().max_by(|&a, &b| busy_s[a].total_cmp(&busy_s[b]));
+        let (resource, processes) = (busiest.unwrap_or(0), self.processes.max(1));
+        let uplink = resource.saturating_sub(3 * processes) / 2;
+        match resource / processes {
+            0 => Binding::Work(resource),
+            1 => Binding::Sends(resource - processes),
+            2 => Binding::Receives(resource - 2 * processes),
+            _ => Binding::Uplink(uplink),
+        }
+    }
+
     fn transfer(
         &mut self,
         network: &Network,
         (from, to): (usize, usize),
         places: &[usize],
-        bytes: f64,
+        (bytes, slower): (f64, f64),
     ) {
         let (a, b) = (places[from], places[to]);
         let level = network.level(network.level_of(a, b));
-        let wire_s = bytes / level.bytes_per_s();
-        let receiver_s = wire_s.max(bytes / network.adapter(b));
+        let wire_s = slower * bytes / level.bytes_per_s();
+        let receiver_s = wire_s.max(slower * bytes / network.adapter(b));
         let mut busy = vec![(self.processes + from, wire_s), (2 * self.processes + to, receiver_s)];
         let crossed = network.uplinks().iter().enumerate();
         for (number, uplink) in crossed.filter(|(_, uplink)| uplink.has(a) != uplink.has(b)) {
             let resource = 3 * self.processes + 2 * number + usize::from(uplink.has(b));
-            busy.push((resource, bytes / uplink.bytes_per_s));
+            busy.push((resource, slower * bytes / uplink.bytes_per_s));
         }
         let longest_s =
-            busy.iter().map(|(_, busy_s)| *busy_s).fold(level.message_s(bytes), f64::max);
+            busy.iter().map(|(_, busy_s)| *busy_s).fold(slower * level.message_s(bytes), f64::max);
         self.take(longest_s, &busy);
     }
 }
@@ -378,7 +432,7 @@ pub fn timeof(
         let what = format!("{wanted} processes need as many of the {all} places, not {places:?}");
         return Err(AlgorithmError::Places(what));
     }
-    Ok(program.predict(platform, places))
+    Ok(program.predict_with_bounds(platform, places))
 }
 
 /// Most places whose arrangements are all compared.
@@ -417,6 +471,7 @@ pub fn choose<A: Algorithm>(
             exchange_places(&program, platform)
         };
         seconds.push(run.seconds);
+        let run = program.predict_with_bounds(platform, &places);
         found.push((number, places, run));
     }
     let least_s = seconds.iter().copied().fold(f64::INFINITY, f64::min);
@@ -509,7 +564,7 @@ mod tests {
             Box::new(Cpm::from_points(&[point]).unwrap()) as Box<dyn SpeedModel>
         };
         let speeds = speeds.iter().map(model);
-        Platform { speeds: speeds.collect(), network: Network::flat(0.0, bytes_per_s) }
+        Platform { speeds: speeds.collect(), network: Network::flat(0.0, bytes_per_s), noise: 0.0 }
     }
 
     /// An algorithm by its scheme: each process has 10 units of work, and each pair 100 bytes.
@@ -586,6 +641,7 @@ mod tests {
         // Within the groups at once, and then through both uplinks.
         let run = timeof(&tree, &platform, &[0, 1, 2, 3]).unwrap();
         assert!((run.seconds - (0.5 + 5.0)).abs() < 1e-12, "{run:?}");
+        assert!(matches!(run.binds, Binding::Uplink(_)), "{run:?}");
         // Places that are mixed up use the uplinks twice.
         let run = timeof(&tree, &platform, &[0, 2, 1, 3]).unwrap();
         assert!((run.seconds - (10.0 + 0.5)).abs() < 1e-12, "{run:?}");
@@ -647,6 +703,9 @@ mod tests {
         // The process in the middle sends and receives two rows.
         assert!((choice.run.seconds - 10.0 * (2.5 + 0.2)).abs() < 1e-9, "{choice:?}");
         assert_eq!((choice.run.slowest, choice.run.compute_s), (0, 25.0));
+        assert_eq!(choice.run.binds, Binding::Work(0));
+        let [low_s, high_s] = choice.run.bounds_s;
+        assert!(low_s < 0.99 * choice.run.seconds && 1.01 * choice.run.seconds < high_s);
         assert!((choice.seconds[0] - 40.0).abs() < 1e-9);
     }
 

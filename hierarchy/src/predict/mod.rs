@@ -22,19 +22,21 @@
 
 mod algorithm;
 mod algorithms;
+mod equal;
 mod phase;
 mod subset;
 mod ways;
 
 pub use algorithm::{
-    Algorithm, AlgorithmError, Choice, Platform, PredictedRun, Scheme, choose, timeof,
+    Algorithm, AlgorithmError, Binding, Choice, Platform, PredictedRun, Scheme, choose, timeof,
 };
 pub use algorithms::{GridProduct, ReductionTree, Stencil};
+pub use equal::{EqualRanks, RankHost};
 pub use phase::{panel_phase, reduction_phase};
 pub use subset::{NodeRate, Subset, choose_nodes};
 pub use ways::{Candidate, along_k, choose_way, in_place};
 
-use crate::balance::Extent;
+use crate::balance::{DRIFT, Extent};
 use crate::layout::Layout;
 use crate::network::Traffic;
 use crate::problem::Problem;
@@ -138,6 +140,19 @@ pub fn reduction_traffic(layout: &Layout, block: usize, computes: &[bool]) -> Ve
 /// long as the arithmetic is longer.
 pub fn wall_s(compute_s: f64, travel_s: f64, hidden: f64) -> f64 {
     compute_s.max(travel_s * hidden) + travel_s * (1.0 - hidden)
+}
+
+/// Quantile of the normal distribution that leaves a twentieth on either side.
+const NINE_OF_TEN: f64 = 1.645;
+
+/// Returns the least and the most of the seconds that nine of ten runs take, by the relative standard deviations of the times of
+/// arithmetic and of messages. `predict` gives the seconds of a run in which these take this many times as long.
+///
+/// Whatever is measured differs from run to run by 1 % at least. A deviation lasts for a whole run: one that changes from step to step
+/// would be less in their sum.
+pub fn find_bounds(noise: [f64; 2], predict: impl Fn([f64; 2]) -> f64) -> [f64; 2] {
+    [-NINE_OF_TEN, NINE_OF_TEN]
+        .map(|quantile| predict(noise.map(|noise| (quantile * noise.hypot(DRIFT)).exp())))
 }
 
 #[cfg(test)]

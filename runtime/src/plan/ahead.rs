@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use isochron_devices::MeasureConfig;
-use isochron_hierarchy::balance::{BalanceConfig, BalanceStep, Strategy};
+use isochron_hierarchy::balance::{BalanceConfig, BalanceStep, Extent, Strategy};
 use isochron_hierarchy::decide::{Decision, Modelled, PlanAnswer, PlanRequest, Planner};
 use isochron_hierarchy::layout::Arrangement;
 use isochron_hierarchy::model::Point;
 use isochron_hierarchy::network::Network;
-use isochron_hierarchy::predict::{Cluster, reduction_phase, wall_s};
+use isochron_hierarchy::predict::{Cluster, find_bounds, reduction_phase, wall_s};
 use serde::Serialize;
 
 use super::measuring::{count_fewest_steps, note_prediction};
@@ -36,6 +36,8 @@ pub struct PlanAhead {
     pub plan: Plan,
     /// Seconds of the whole multiplication.
     pub wall_s: f64,
+    /// The seconds that nine of ten runs take: the least and the most.
+    pub bounds_s: [f64; 2],
     /// Seconds of the arithmetic of the slowest node.
     pub compute_s: f64,
     /// Seconds of the messages of the busiest link.
@@ -99,6 +101,34 @@ impl ModelledCluster {
         self.nodes.len()
     }
 
+    /// Returns the cluster of some of the nodes, in this order; a node that comes again is another one like it.
+    #[must_use]
+    pub fn among(&self, nodes: &[usize]) -> Self {
+        let chosen = nodes.iter().enumerate();
+        let chosen = chosen.map(|(rank, &node)| PlannedNode { rank, ..self.nodes[node].clone() });
+        Self {
+            nodes: chosen.collect(),
+            models: self.models.among(nodes),
+            network: self.network.among(nodes),
+            hidden: self.hidden,
+        }
+    }
+
+    /// Lists the nodes by falling speed at equal parts of C.
+    ///
+    /// # Errors
+    /// Returns [`Error::File`] for models of another element type; [`Error::Decide`] if the models do not admit a division.
+    pub fn list_by_speed(&self, problem: Problem) -> Result<Vec<usize>, Error> {
+        let config = BalanceConfig { strategy: Strategy::Fpm, ..BalanceConfig::default() };
+        let (mut modelled, _, _) = self.make_models(problem, &config)?;
+        let (rows, cols) = problem.c_blocks();
+        let part = Extent { rows: rows.div_ceil(self.nodes.len() as u64), cols };
+        let times = modelled.predict(&vec![part; self.nodes.len()], false)?;
+        let mut order: Vec<usize> = (0..self.nodes.len()).collect();
+        order.sort_by(|&a, &b| times[a].seconds.total_cmp(&times[b].seconds));
+        Ok(order)
+    }
+
     /// Plans a multiplication by the models, with the strategy [`Strategy::Fpm`] unless the nodes are to have even parts, and
     /// predicts its seconds.
     ///
@@ -106,27 +136,14 @@ impl ModelledCluster {
     /// Returns [`Error::File`] for models of another element type; [`Error::Decide`] if the models do not admit a division, or
     /// the configured grid does not fit the nodes.
     pub fn plan(&self, problem: Problem, config: &BalanceConfig) -> Result<PlanAhead, Error> {
-        let nodes = self.nodes.len();
-        let reps = MeasureConfig::default().min_reps;
-        let width = problem.kernel_width(count_fewest_steps(reps), nodes);
-        let strategy = match config.strategy {
-            Strategy::Homogeneous => Strategy::Homogeneous,
-            _ => Strategy::Fpm,
-        };
-        let steps = problem.k().div_ceil(width.max(1)) as u64;
-        let config = BalanceConfig { strategy, steps, reps, ..*config };
-        let points = self.models.find_devices(problem.element(), width)?.into_iter();
-        let points: Vec<Vec<Vec<Point>>> =
-            points.map(|devices| devices.into_iter().map(|known| known.points).collect()).collect();
-        let mut modelled = Modelled::new(problem, config, points)
-            .map_err(|error| Error::parameter("fit", config.fit, error.to_string()))?;
-        let cluster = Cluster { nodes, hidden: self.hidden };
+        let (mut modelled, config, width) = self.make_models(problem, config)?;
+        let cluster = Cluster { nodes: self.nodes.len(), hidden: self.hidden };
         let mut planner = Planner::new(problem, cluster, config, width)?;
         let mut decision = self.answer(&mut planner, &mut modelled)?;
         note_prediction(&mut decision, 0);
         let slices = modelled.slice(&decision.division);
         if let Some(balance) =
-            decision.balance.as_mut().filter(|_| strategy == Strategy::Homogeneous)
+            decision.balance.as_mut().filter(|_| config.strategy == Strategy::Homogeneous)
         {
             balance.times_s = modelled.predict_slices(&decision.division, &slices);
         }
@@ -141,6 +158,28 @@ impl ModelledCluster {
         Ok(self.predict(plan))
     }
 
+    /// Makes the models of all nodes. Returns them with the completed configuration, and the width of the update that they are of.
+    fn make_models(
+        &self,
+        problem: Problem,
+        config: &BalanceConfig,
+    ) -> Result<(Modelled, BalanceConfig, usize), Error> {
+        let reps = MeasureConfig::default().min_reps;
+        let width = problem.kernel_width(count_fewest_steps(reps), self.nodes.len());
+        let strategy = match config.strategy {
+            Strategy::Homogeneous => Strategy::Homogeneous,
+            _ => Strategy::Fpm,
+        };
+        let steps = problem.k().div_ceil(width.max(1)) as u64;
+        let config = BalanceConfig { strategy, steps, reps, ..*config };
+        let points = self.models.find_devices(problem.element(), width)?.into_iter();
+        let points: Vec<Vec<Vec<Point>>> =
+            points.map(|devices| devices.into_iter().map(|known| known.points).collect()).collect();
+        let modelled = Modelled::new(problem, config, points)
+            .map_err(|error| Error::parameter("fit", config.fit, error.to_string()))?;
+        Ok((modelled, config, width))
+    }
+
     /// Predicts what one more node like the one with the largest part, links that are twice as fast, and twice the memory
     /// everywhere would bring.
     ///
@@ -151,18 +190,12 @@ impl ModelledCluster {
         let areas = ahead.plan.layout().areas();
         let largest = (0..ranks).max_by_key(|&rank| areas[rank]).unwrap_or(0);
         let Self { nodes, models, network, hidden } = self;
-        let hidden = *hidden;
-        let one_more = Self {
-            nodes: [&nodes[..], &[PlannedNode { rank: ranks, ..nodes[largest].clone() }]].concat(),
-            models: models.with_copy_of(largest),
-            network: network.with_copy_of(largest, ranks),
-            hidden,
-        };
+        let one_more = self.among(&(0..ranks).chain([largest]).collect::<Vec<_>>());
         let of_same = |models: GivenModels, network: Network| Self {
             nodes: nodes.clone(),
             models,
             network,
-            hidden,
+            hidden: *hidden,
         };
         // A grid has no place for one more.
         let free = match config.layout.grid {
@@ -216,33 +249,30 @@ impl ModelledCluster {
     /// computed.
     fn predict(&self, plan: Plan) -> PlanAhead {
         let compute_s = plan.predicted_s().unwrap_or(0.0);
-        let (travel_s, seconds) = match plan.division().shares() {
-            None => {
-                let travel_s = self
-                    .network
-                    .phase_s(&plan.panel_phase(&self.network), plan.problem().element().bytes());
-                let steps = plan.steps(0).max(1) as f64;
-                (
-                    travel_s,
-                    travel_s / steps
-                        + wall_s(compute_s, travel_s * (1.0 - 1.0 / steps), self.hidden),
-                )
-            }
+        let bytes = plan.problem().element().bytes();
+        let travel_s = match plan.division().shares() {
+            None => self.network.phase_s(&plan.panel_phase(&self.network), bytes),
             Some(shares) => {
                 let computes: Vec<bool> = shares.iter().map(|&share| share > 0).collect();
-                let sum = reduction_phase(
-                    &self.network,
-                    plan.layout(),
-                    plan.problem().block(),
-                    &computes,
-                );
-                let sum_s = self.network.phase_s(&sum, plan.problem().element().bytes());
-                (sum_s, compute_s + sum_s)
+                let (layout, block) = (plan.layout(), plan.problem().block());
+                let sum = reduction_phase(&self.network, layout, block, &computes);
+                self.network.phase_s(&sum, bytes)
             }
         };
+        let whole_s = |[work, messages]: [f64; 2]| {
+            let (compute_s, travel_s) = (work * compute_s, messages * travel_s);
+            if plan.division().shares().is_some() {
+                return compute_s + travel_s;
+            }
+            let first_s = travel_s / plan.steps(0).max(1) as f64;
+            first_s + wall_s(compute_s, travel_s - first_s, self.hidden)
+        };
+        let noise = [self.models.noise(), self.network.noise()];
+        let (wall_s, bounds_s) = (whole_s([1.0; 2]), find_bounds(noise, whole_s));
         let nodes = (0..plan.n_ranks()).map(|rank| predict_node(&plan, rank)).collect();
         let prediction = Prediction { arithmetic_s: plan.predicted_s(), nodes };
-        PlanAhead { plan: plan.with_prediction(prediction), wall_s: seconds, compute_s, travel_s }
+        let plan = plan.with_prediction(prediction);
+        PlanAhead { plan, wall_s, bounds_s, compute_s, travel_s }
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use isochron_devices::ElementType;
 use isochron_hierarchy::model::{PiecewiseFpm, Point, SpeedModel as _};
+use isochron_hierarchy::times::{LogTime, find_median};
 
 use super::known::{KnownFrom, KnownTimes, split_ranks};
 use crate::error::Error;
@@ -76,13 +77,15 @@ impl GivenModels {
         Ok(Self { models, counts })
     }
 
-    /// Returns the same models, and once more those of a rank's devices as one more rank.
-    pub fn with_copy_of(&self, rank: usize) -> Self {
-        let first: usize = self.counts[..rank].iter().sum();
-        let copied = self.models[first..first + self.counts[rank]].to_vec();
+    /// Returns the models of the devices of some ranks, in this order.
+    pub fn among(&self, ranks: &[usize]) -> Self {
+        let of_rank = |&rank: &usize| {
+            let first: usize = self.counts[..rank].iter().sum();
+            self.models[first..first + self.counts[rank]].iter().cloned()
+        };
         Self {
-            models: [self.models.clone(), copied].concat(),
-            counts: [self.counts.clone(), vec![self.counts[rank]]].concat(),
+            models: ranks.iter().flat_map(of_rank).collect(),
+            counts: ranks.iter().map(|&rank| self.counts[rank]).collect(),
         }
     }
 
@@ -103,6 +106,16 @@ impl GivenModels {
         });
         let models = models.collect::<Result<_, Error>>()?;
         Ok(Self { models, counts: self.counts.clone() })
+    }
+
+    /// Returns the relative standard error of the times of the device that is known least; 0 without intervals.
+    pub fn noise(&self) -> f64 {
+        let of_device = |model: &SavedModel| {
+            let errors =
+                model.points.iter().map(|point| LogTime::of_point(point, 0.0).variance.sqrt());
+            find_median(&errors.collect::<Vec<_>>())
+        };
+        self.models.iter().map(|(_, model)| of_device(model)).fold(0.0, f64::max)
     }
 
     /// Returns the times of updates of this width with elements of this type, for each rank's devices.
