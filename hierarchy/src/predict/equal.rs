@@ -11,7 +11,7 @@ use crate::problem::Problem;
 /// A host that may have several ranks.
 #[derive(Debug)]
 pub struct RankHost<'m> {
-    /// Its speed over the elements of C that all its ranks update, by its whole memory and all its cores.
+    /// Its speed over the units of C that all its ranks have, by its whole memory and all its cores.
     pub speed: &'m dyn SpeedModel,
     /// The most ranks that it may have: its cores.
     pub cores: usize,
@@ -48,8 +48,8 @@ impl EqualRanks {
     /// Chooses the ranks of each host and their grid, by the least predicted seconds; within 1 % of these, fewest ranks. C lies block-cyclically over the grid, and its
     /// blocks are those of the problem. A host of few cores may get no rank.
     ///
-    /// The speeds are of one of `updates` equal updates. In each of the steps of a block, a panel of A passes along the rows of the grid
-    /// and one of B along its columns, once to each host.
+    /// A unit of the speeds is the update of a block of C of `side` rows and columns by as much of k. In each of the steps of a block, a panel
+    /// of A passes along the rows of the grid and one of B along its columns, once to each host.
     ///
     /// # Errors
     /// Returns [`PartitionError`] if the hosts' models do not admit a division.
@@ -59,15 +59,19 @@ impl EqualRanks {
     /// Heterogeneous ScaLAPACK.
     pub fn choose(
         problem: &Problem,
-        updates: f64,
+        side: usize,
         hosts: &[RankHost<'_>],
         network: &Network,
     ) -> Result<Option<Self>, PartitionError> {
         let cores = hosts.iter().map(|host| host.cores).fold(0, usize::saturating_add);
         let most = cores.min(MOST_RANKS * hosts.len());
+        let [units, updates] =
+            [problem.m() as f64 * problem.n() as f64 / side as f64, problem.k() as f64]
+                .map(|elements| elements / side as f64);
         let mut found = Vec::new();
         for total in (1..=most).step_by(most.div_ceil(COMPARED).max(1)) {
-            let share = (problem.m() as u64 * problem.n() as u64).div_ceil(total as u64).max(1);
+            let part = units / total as f64;
+            let share = (part.ceil() as u64).max(1);
             let caps = hosts.iter().map(|host| (host.cores as u64).saturating_mul(share));
             let limits = caps.map(|cap| Limits { cap: Some(cap), ..Limits::default() });
             let how = SplitOptions {
@@ -79,10 +83,13 @@ impl EqualRanks {
             let parts = how.divide(&models, total as u64 * share)?;
             let ranks: Vec<usize> =
                 parts.units.iter().map(|units| (units / share) as usize).collect();
+            let times_s = hosts.iter().zip(&ranks);
+            let times_s = times_s.map(|(host, &ranks)| host.speed.time_s(ranks as f64 * part));
+            let slowest_s = updates * times_s.fold(0.0, f64::max);
             for rows in (1..=total).filter(|rows| total.is_multiple_of(*rows)) {
                 let grid = Grid { rows, cols: total / rows };
                 found.push(Self {
-                    compute_s: updates * parts.max_time_s() * fullest_part(problem, grid),
+                    compute_s: slowest_s * fullest_part(problem, grid),
                     travel_s: travel_s(problem, &ranks, grid, network),
                     ranks: ranks.clone(),
                     grid,
@@ -139,7 +146,7 @@ mod tests {
 
     const FAST: f64 = 1e12;
 
-    /// Chooses the ranks for a product of this side on hosts of these speeds, in elements per second, and cores.
+    /// Chooses the ranks for a product of this side on hosts of these speeds, in elements of C per second, and cores.
     fn choose(side: usize, hosts: &[(f64, usize)], bytes_per_s: f64) -> EqualRanks {
         let constant = |speed: f64| {
             let point = Point { d: speed as u64, t_s: 1.0, reps: 1, ci_s: 0.0 };
@@ -151,7 +158,7 @@ mod tests {
             .collect();
         let problem = Problem::new(side, side, side, 64).unwrap();
         let network = Network::flat(1e-5, bytes_per_s);
-        EqualRanks::choose(&problem, side as f64 / 64.0, &hosts, &network).unwrap().unwrap()
+        EqualRanks::choose(&problem, 1, &hosts, &network).unwrap().unwrap()
     }
 
     #[test]
@@ -169,7 +176,7 @@ mod tests {
     #[test]
     fn messages_between_hosts_choose_the_grid_and_how_many_work() {
         let alike = [(1e9, 4); 4];
-        let [fast, slow] = [FAST, 1e7].map(|bytes_per_s| choose(9600, &alike, bytes_per_s));
+        let [fast, slow] = [FAST, 1e5].map(|bytes_per_s| choose(9600, &alike, bytes_per_s));
         assert_eq!(fast.ranks.iter().filter(|ranks| **ranks > 0).count(), 4);
         assert_eq!(slow.ranks.iter().filter(|ranks| **ranks > 0).count(), 1, "{slow:?}");
         assert_eq!(slow.travel_s, 0.0);
