@@ -13,7 +13,7 @@ use isochron_hierarchy::problem::ProblemError;
 pub struct Failure {
     /// One clear message; empty if the answer says it all.
     pub message: String,
-    /// 1 if the run failed, 2 for bad usage or input; `isochron health` has its own.
+    /// 1 if the run failed, 2 for bad usage or input; `isochron health` and `isochron simulate` have more.
     pub status: u8,
 }
 

@@ -1,6 +1,6 @@
 //! The `isochron` command, all of it but ranks over MPI: [`run`] is given the ranks.
 //!
-//! Exit status: 0 success, 1 the run failed, 2 bad usage or input; `health` has its own. With `--json`, standard output holds the
+//! Exit status: 0 success, 1 the run failed, 2 bad usage or input; `health` and `simulate` have more. With `--json`, standard output holds the
 //! machine-readable result and nothing else. Under `mpirun` only the head rank prints.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
@@ -36,6 +36,7 @@ mod plan;
 mod points;
 #[cfg(feature = "schemars")]
 mod schemas;
+mod simulate;
 mod table;
 mod terminal_line;
 mod topology;
@@ -81,7 +82,7 @@ Exit status:
   0  Success
   1  The run failed
   2  The command line or an input is wrong
-`isochron health` has its own: see its help.";
+`isochron health` and `isochron simulate` have more: see their help.";
 
 /// Balances matrix multiplications over unlike nodes, by measured speed.
 #[derive(Parser)]
@@ -130,6 +131,12 @@ enum Subcommands {
     Config(config::ConfigArguments),
     /// Predict a multiplication on the nodes of a platform file with a network, without them, and choose its layout and block
     Plan(plan::PlanArguments),
+    /// Write a plan as a platform and a trace of SimGrid, replay them with its engine, and compare both predictions
+    ///
+    /// The folder gets platform.xml, hosts, traces (the names of the processes' files) and the files. Each rank is a process
+    /// that computes and, unless k is divided, one for each set of panels under way. The exit status is 3 if there is no
+    /// `smpirun`: all is written, and only the plan's prediction is told.
+    Simulate(simulate::SimulateArguments),
     /// Split units of work over devices, by models in points files
     Partition(partition::PartitionArguments),
     /// Lay out areas, or nodes with models in files, as rectangles of a matrix with little communication
@@ -269,6 +276,7 @@ impl Subcommands {
             Self::Config(_) => Some(WatchArguments::DEFAULT),
             Self::Check(_)
             | Self::Plan(_)
+            | Self::Simulate(_)
             | Self::Partition(_)
             | Self::Layout(_)
             | Self::TraceModel(_)
@@ -364,6 +372,7 @@ fn run_command<'a>(
         Subcommands::Check(arguments) => Some(check::run(arguments)?),
         Subcommands::Topology(arguments) => Some(topology::run(arguments)?),
         Subcommands::Plan(arguments) => Some(plan::run(arguments)?),
+        Subcommands::Simulate(arguments) => Some(simulate::run(arguments)?),
         Subcommands::Partition(arguments) => Some(partition::run(arguments)?),
         Subcommands::Layout(arguments) => Some(layout::run(arguments)?),
         Subcommands::TraceModel(arguments) => Some(trace_model::run(arguments)?),

@@ -19,9 +19,9 @@ use crate::numbers::parse_whole;
 use crate::output::Answer;
 use crate::table::TextTable;
 
-/// The multiplication, and the cluster.
+/// The multiplication, the cluster, and the blocks that are compared.
 #[derive(Args)]
-pub struct PlanArguments {
+pub struct PlannedArguments {
     /// Platform file with nodes, devices and a network
     #[arg(long, value_name = "FILE")]
     platform: PathBuf,
@@ -49,6 +49,13 @@ pub struct PlanArguments {
     #[arg(long, value_name = "B,...", value_delimiter = ',', default_values_t = [32, 64, 128, 256])]
     #[arg(value_parser = parse_whole::<usize, 1>)]
     block: Vec<usize>,
+}
+
+/// The command line.
+#[derive(Args)]
+pub struct PlanArguments {
+    #[command(flatten)]
+    planned: PlannedArguments,
     /// Most candidates that are listed
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = parse_whole::<usize, 1>)]
     list: usize,
@@ -82,7 +89,7 @@ pub struct PlanDocument {
 /// A way to multiply, and its predicted seconds.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-struct PlanCandidate {
+pub struct PlanCandidate {
     /// `homogeneous` for equal parts, `fpm` for parts by the models.
     strategy: Strategy,
     /// How the parts are laid out, with the grid if it is given.
@@ -94,7 +101,7 @@ struct PlanCandidate {
     /// Nodes with work.
     nodes: usize,
     /// Predicted seconds of the whole.
-    wall_s: f64,
+    pub wall_s: f64,
     /// The seconds that nine of ten runs take: the least and the most.
     bounds_s: [f64; 2],
     /// Predicted seconds of the arithmetic of the slowest node.
@@ -105,22 +112,11 @@ struct PlanCandidate {
 
 /// Runs the command.
 pub fn run(arguments: &PlanArguments) -> Result<Answer, Failure> {
-    let cluster = ModelledCluster::load(&arguments.platform, arguments.models.as_deref())?;
-    let mut found = Vec::new();
-    for &block in &arguments.block {
-        let problem = arguments.problem(block)?;
-        for (nodes, config) in list_ways(&cluster.list_by_speed(problem)?) {
-            let ahead = cluster.among(&nodes).plan(problem, &config)?;
-            found.push(Candidate { nodes, config, ahead });
-        }
-    }
-    found.sort_by(|a, b| a.ahead.wall_s.total_cmp(&b.ahead.wall_s));
-    let least_s = found.first().map_or(0.0, |fastest| fastest.ahead.wall_s);
-    let tied = found.iter().take_while(|other| other.ahead.wall_s <= (1.0 + TIE) * least_s);
-    let fewest = tied.enumerate().min_by_key(|(_, other)| other.count_busy());
-    let fewest = fewest.map_or(0, |(place, _)| place);
-    found[..=fewest].rotate_right(1);
-    let fastest = &found[0];
+    let cluster = arguments.planned.load()?;
+    let found = arguments.planned.compare(&cluster, |_| true)?;
+    let Some(fastest) = found.first() else {
+        return Err(Failure::input("--block: no block size"));
+    };
     let explained = if arguments.explain {
         cluster.among(&fastest.nodes).explain(&fastest.ahead, &fastest.config)?
     } else {
@@ -140,7 +136,37 @@ pub fn run(arguments: &PlanArguments) -> Result<Answer, Failure> {
     })
 }
 
-impl PlanArguments {
+impl PlannedArguments {
+    /// Reads the cluster.
+    pub fn load(&self) -> Result<ModelledCluster, Error> {
+        ModelledCluster::load(&self.platform, self.models.as_deref())
+    }
+
+    /// Plans what is wanted of all that is compared, in each block size. The fastest comes first, or one of fewer nodes that takes nearly as long.
+    pub fn compare(
+        &self,
+        cluster: &ModelledCluster,
+        is_wanted: impl Fn(&BalanceConfig) -> bool,
+    ) -> Result<Vec<Candidate>, Error> {
+        let mut found = Vec::new();
+        for &block in &self.block {
+            let problem = self.problem(block)?;
+            let ways = list_ways(&cluster.list_by_speed(problem)?).into_iter();
+            for (nodes, config) in ways.filter(|(_, config)| is_wanted(config)) {
+                let ahead = cluster.among(&nodes).plan(problem, &config)?;
+                found.push(Candidate { nodes, config, ahead });
+            }
+        }
+        found.sort_by(|a, b| a.ahead.wall_s.total_cmp(&b.ahead.wall_s));
+        let least_s = found.first().map_or(0.0, |fastest| fastest.ahead.wall_s);
+        let tied = found.iter().take_while(|other| other.ahead.wall_s <= (1.0 + TIE) * least_s);
+        let fewest = tied.enumerate().min_by_key(|(_, other)| other.count_busy());
+        if let Some((place, _)) = fewest {
+            found[..=place].rotate_right(1);
+        }
+        Ok(found)
+    }
+
     fn problem(&self, block: usize) -> Result<Problem, Error> {
         let side = self.size.unwrap_or(0);
         let [m, n, k] = [self.m, self.n, self.k].map(|given| given.unwrap_or(side));
@@ -155,11 +181,13 @@ const TIE: f64 = 0.01;
 const SEARCHED: usize = 64;
 
 /// A way to multiply, and its plan.
-struct Candidate {
+pub struct Candidate {
     /// The nodes that it may use, by number in the platform file.
     nodes: Vec<usize>,
+    /// The way.
     config: BalanceConfig,
-    ahead: PlanAhead,
+    /// Its plan.
+    pub ahead: PlanAhead,
 }
 
 impl Candidate {
@@ -199,7 +227,8 @@ fn list_ways(by_speed: &[usize]) -> Vec<(Vec<usize>, BalanceConfig)> {
 }
 
 impl PlanCandidate {
-    fn new(found: &Candidate) -> Self {
+    /// Describes a candidate.
+    pub fn new(found: &Candidate) -> Self {
         let PlanAhead { plan, wall_s, bounds_s, compute_s, travel_s } = &found.ahead;
         Self {
             strategy: found.config.strategy,
@@ -234,7 +263,8 @@ fn explain(document: &PlanDocument) -> String {
     text
 }
 
-fn tabulate<'c>(candidates: impl Iterator<Item = &'c PlanCandidate>) -> TextTable {
+/// Tabulates candidates.
+pub fn tabulate<'c>(candidates: impl Iterator<Item = &'c PlanCandidate>) -> TextTable {
     let mut table = TextTable::new(
         2,
         "parts|layout|block|panel|nodes|pred. s|9 of 10 runs|arithmetic s|messages s",

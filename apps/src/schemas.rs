@@ -32,6 +32,7 @@ use crate::models::show::document::ModelsDocument;
 use crate::models::verify::StoreCheck;
 use crate::partition::PartitionAnswer;
 use crate::plan::PlanDocument;
+use crate::simulate::SimulateDocument;
 use crate::topology::TopologyDocument;
 use crate::trace_model::report::TraceDocument;
 
@@ -66,6 +67,7 @@ fn list_schemas() -> Vec<DocumentSchema> {
         describe::<CheckAnswer>(written.clone(), "check", "result check"),
         describe::<Plan>(written.clone(), "plan", "saved plan"),
         describe::<PlanDocument>(written.clone(), "planned", "predicted plans"),
+        describe::<SimulateDocument>(written.clone(), "simulated", "simulated plan"),
         describe::<TopologyDocument<'_>>(written.clone(), "topology", "topology"),
         describe::<MeasureDocument>(written.clone(), "measure", "kernel speeds"),
         describe::<HealthDocument>(written.clone(), "health", "health"),

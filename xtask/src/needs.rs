@@ -40,6 +40,8 @@ pub enum Need {
     Slurm,
     /// JUBE, which runs its file for the command.
     Jube,
+    /// SimGrid, which replays plans.
+    SimGrid,
 }
 
 /// The purpose for which the machine is prepared.
@@ -61,7 +63,7 @@ pub enum Goal {
 
 impl Need {
     /// Every need, in the order in which we name them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::CCompiler,
         Self::PkgConfig,
         Self::OpenMpi,
@@ -79,6 +81,7 @@ impl Need {
         Self::StarPu,
         Self::Slurm,
         Self::Jube,
+        Self::SimGrid,
     ];
 
     /// Returns its name for users.
@@ -101,6 +104,7 @@ impl Need {
             Self::Chromium => "Chromium",
             Self::Slurm => "Slurm and munge: slurmctld, slurmd, sbatch, munged",
             Self::Jube => "JUBE 2",
+            Self::SimGrid => "SimGrid: smpirun",
         }
     }
 
@@ -122,7 +126,7 @@ impl Need {
     }
 
     fn is_for_whole_tests(self) -> bool {
-        matches!(self, Self::Slurm | Self::Jube | Self::Chromium)
+        matches!(self, Self::Slurm | Self::Jube | Self::Chromium | Self::SimGrid)
     }
 
     fn is_wanted(self, goal: Goal) -> bool {
@@ -147,6 +151,7 @@ impl Need {
                     | Self::Slurm
                     | Self::Jube
                     | Self::Chromium
+                    | Self::SimGrid
             ),
         }
     }
@@ -184,6 +189,7 @@ impl Need {
                         && machine::can_run("sh", &["-c", "command -v sbatch"])
             }
             Self::Jube => machine::can_run("jube", &["--version"]),
+            Self::SimGrid => machine::can_run("smpirun", &["-version"]),
             Self::Valgrind => {
                 !cfg!(target_os = "linux") || machine::can_run("valgrind", &["--version"])
             }

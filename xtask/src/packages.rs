@@ -110,6 +110,7 @@ impl Manager {
             Need::Fortran => [&["gfortran"], &["gcc-gfortran"], &["gcc"], &["gcc"], &["gcc"]],
             Need::Slurm => [&["slurmctld", "slurmd", "slurm-client", "munge"], &["slurm", "slurm-slurmctld", "slurm-slurmd", "munge"], &[], &["slurm", "munge"], &["slurm"]],
             Need::Jube => [&["jube"], &[], &[], &["jube"], &["jube"]],
+            Need::SimGrid => [&["libsimgrid-dev"], &[], &["simgrid"], &["simgrid"], &["simgrid"]],
             Need::Numpy => [&["python3-numpy", "python3-venv"], &["python3-numpy"], &["numpy"], &["py-numpy"], &["py-numpy"]],
         };
         by_manager[self as usize]
@@ -183,7 +184,7 @@ mod tests {
                             | Need::Slurm
                             | Need::Jube
                     ),
-                    Manager::Dnf => matches!(need, Need::StarPu | Need::Jube),
+                    Manager::Dnf => matches!(need, Need::StarPu | Need::Jube | Need::SimGrid),
                     Manager::Spack | Manager::Modules => need == Need::Chromium,
                     _ => false,
                 };

@@ -12,6 +12,7 @@ mod fit;
 mod groups;
 mod model;
 mod rounds;
+mod simgrid;
 mod survey;
 mod table;
 
@@ -21,6 +22,7 @@ pub use check::{
 };
 pub use model::{MessageCurve, Network, PhaseTraffic, Traffic, Uplink, count_rounds};
 pub use rounds::list_rounds;
+pub use simgrid::{REPLAY_FLOPS, describe_platform};
 pub use survey::{Survey, SurveyedPair};
 
 /// Ratio to the links like it from which a link is slow, if noise allows.

@@ -198,6 +198,15 @@ impl MessageCurve {
         }
     }
 
+    /// Lists the lines of the function: the bytes from which each holds, its seconds at 0 bytes, and its bytes per second.
+    pub(super) fn list_lines(&self) -> impl Iterator<Item = [f64; 3]> {
+        self.points.windows(2).map(|corners| {
+            let [from, to] = [corners[0], corners[1]];
+            let slope = (to.time_s - from.time_s) / (to.bytes - from.bytes);
+            [from.bytes, from.time_s - from.bytes * slope, 1.0 / slope]
+        })
+    }
+
     fn is_sound(&self) -> bool {
         let is_time = |point: &MessagePoint| point.time_s.is_finite() && point.time_s >= 0.0;
         self.points.len() > 1

@@ -15,6 +15,7 @@ mod parts;
 pub(crate) mod place;
 mod prediction;
 pub(crate) mod reduction;
+mod replay;
 pub(crate) mod schedule;
 mod spread;
 mod tree;

@@ -55,6 +55,7 @@ use isochron_devices::{Scalar, View, ViewMut};
 
 pub use engine::Moved;
 pub(crate) use engine::{MessageBuffers, Movement, count_under_way, replace};
+pub(crate) use moves::MovePlan;
 pub use prepared::Redistribution;
 
 use super::{HeldMatrix, Matrix, Order, Spread, Stored, StoredMut};

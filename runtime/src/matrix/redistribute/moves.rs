@@ -104,7 +104,7 @@ fn cut_rectangles(
 
 /// One rank's part of a movement. Lines are columns: callers transpose both sides if the target's lines are rows.
 #[derive(Debug)]
-pub(super) struct MovePlan {
+pub(crate) struct MovePlan {
     rank: usize,
     sends: Vec<PairMoves>,
     /// In ascending order of the ranks, this one among them.
@@ -114,7 +114,7 @@ pub(super) struct MovePlan {
 
 impl MovePlan {
     /// Plans the moves of `rank` in `rounds` rounds, at least one.
-    pub(super) fn new(from: &Spread, to: &Spread, rank: usize, rounds: usize) -> Self {
+    pub(crate) fn new(from: &Spread, to: &Spread, rank: usize, rounds: usize) -> Self {
         let n = from.n_ranks();
         let (have, need) = (from.holding(rank), to.holding(rank));
         Self {
@@ -166,7 +166,7 @@ impl MovePlan {
     }
 
     /// Returns the messages of a round that this rank sends, in buffer 0, and those that it receives, in buffer 1.
-    pub(super) fn list_messages(&self, round: usize) -> [Vec<Message>; 2] {
+    pub(crate) fn list_messages(&self, round: usize) -> [Vec<Message>; 2] {
         [(&self.sends, 0), (&self.recvs, 1)].map(|(pairs, buffer)| {
             self.place_in_buffer(pairs, round)
                 .filter(|(pair, ..)| pair.rank != self.rank)

@@ -16,6 +16,7 @@ mod partition;
 mod plan;
 mod process;
 mod progress;
+mod simulate;
 mod topology;
 mod trace_model;
 
