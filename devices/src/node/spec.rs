@@ -1,6 +1,7 @@
 //! The description of a node: a rank and its devices, as a platform file has it.
 
 use std::collections::BTreeSet;
+use std::iter::repeat_n;
 
 use isochron_hierarchy::model::{PiecewiseFpm, Point};
 use isochron_hierarchy::printable::show_name;
@@ -14,6 +15,9 @@ use crate::paced::Pace;
 /// The most cores of a device, which is more than any host has. Paced devices may ask for more than there are.
 const MAX_CORES: usize = 65536;
 
+/// The most nodes that one entry of a platform file stands for.
+const MAX_NODES: usize = 65536;
+
 /// One node: a rank and its devices.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
@@ -23,6 +27,8 @@ pub struct NodeSpec {
     pub(super) name: String,
     /// Name of its host; all nodes have one, or none. Each rank gets the next node of its host.
     pub(super) host: String,
+    /// Number of nodes like this one, which follow each other; 1 by default.
+    pub(super) count: Option<usize>,
     /// Rule by which cores form one device, for a node without devices of its own; `auto` by default.
     pub(super) group: Option<Grouping>,
     /// Its devices; without them, the devices that are found on the host.
@@ -128,6 +134,12 @@ impl NodeSpec {
         self.group
     }
 
+    /// Returns as many nodes like this one as it counts for.
+    pub fn repeat(self) -> impl Iterator<Item = Self> {
+        let count = self.count.unwrap_or(1);
+        repeat_n(Self { count: None, ..self }, count)
+    }
+
     /// The devices; none for those that are found.
     pub fn devices(&self) -> &[DeviceSpec] {
         &self.devices
@@ -207,6 +219,9 @@ impl NodeSpec {
     pub fn check(&self, rank: usize) -> Result<(), String> {
         for name in [&self.name, &self.host] {
             check_name(name).map_err(|reason| format!("node {rank}: {reason}"))?;
+        }
+        if let Some(count) = self.count.filter(|count| !(1..=MAX_NODES).contains(count)) {
+            return Err(format!("node {rank}: count = {count}: 1 to {MAX_NODES} nodes are alike"));
         }
         if self.group.is_some() && !self.devices.is_empty() {
             return Err(format!("node {rank} has either `group` or devices of its own, not both"));
@@ -331,6 +346,15 @@ impl DeviceSpec {
     /// The device's kind.
     pub fn kind(&self) -> DeviceKind {
         self.kind
+    }
+
+    /// Number of cores that it asks for; 0 if it takes what there is.
+    pub fn count_cores(&self) -> usize {
+        match &self.cores {
+            Cores::All => 0,
+            Cores::Count(count) => *count,
+            Cores::List(list) => list.len(),
+        }
     }
 
     /// The model that its pace follows, once it is loaded; `None` without points.

@@ -8,6 +8,7 @@
 //! host = "node17"           # each rank gets the next node of its host
 //!
 //! [[node]]
+//! count = 2                 # two nodes like this one
 //! group = "numa"            # its devices: auto (default), package, numa, kind or node
 //!
 //! [[node]]
@@ -159,6 +160,11 @@ impl Platform {
         &self.nodes
     }
 
+    /// Returns the network between the nodes, if it is known.
+    pub fn network(&self) -> Option<&Network> {
+        self.network.as_ref()
+    }
+
     /// Returns the node of a rank, of all that run on these hosts. All nodes are checked.
     fn pick_node(&self, rank: usize, hosts: &[String]) -> Result<NodeSpec, Error> {
         for (index, node) in self.nodes.iter().enumerate() {
@@ -215,6 +221,7 @@ impl Platform {
             node.load_points(&mut |name| read_from(folder, name))
                 .map_err(|reason| format!("node {rank}, {reason}"))?;
         }
+        platform.nodes = platform.nodes.into_iter().flat_map(NodeSpec::repeat).collect();
         let (nodes, network) = (platform.nodes.len(), platform.network.as_ref());
         match network.and_then(|network| network.find_contradiction(nodes)) {
             Some(reason) => Err(format!("network: {reason}")),

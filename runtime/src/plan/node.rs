@@ -81,7 +81,8 @@ impl PlannedNode {
 impl PlannedDevice {
     /// Describes a device of a platform file that is not here.
     pub(crate) fn of_spec(spec: &DeviceSpec) -> Self {
-        Self { name: spec.name().to_owned(), kind: spec.kind(), ..Self::default() }
+        let cores = spec.count_cores();
+        Self { name: spec.name().to_owned(), kind: spec.kind(), cores, ..Self::default() }
     }
 
     /// Describes a device with its columns.

@@ -20,6 +20,12 @@ fn nodes_and_devices_are_read() {
     let device =
         DeviceSpec::gpu("").numbered(1).shared().within_memory(1000).within_host_memory(500);
     assert_eq!(parse(gpu).unwrap().nodes[0].devices(), [device]);
+    let alike = "schema = 1\n[[node]]\nname = \"a\"\ncount = 3\n[[node]]\nname = \"b\"\n";
+    assert_eq!(parse(alike).unwrap().nodes, ["a", "a", "a", "b"].map(NodeSpec::new));
+    for count in ["0", "65537"] {
+        let text = parse(&alike.replace('3', count)).unwrap_err();
+        assert!(text.contains(&format!("node 0: count = {count}")), "{text}");
+    }
     let grouped = parse("schema = 1\n[[node]]\ngroup = \"numa\"\n").unwrap();
     assert_eq!(grouped.nodes[0].grouping(), Some(Grouping::Numa));
 }
