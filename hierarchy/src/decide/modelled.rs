@@ -13,6 +13,7 @@ pub struct Modelled {
     problem: Problem,
     config: BalanceConfig,
     nodes: Vec<ModelledNode>,
+    measuring_s: f64,
 }
 
 #[derive(Debug)]
@@ -37,7 +38,21 @@ impl Modelled {
             .into_iter()
             .map(|points| ModelledNode::new(config, points))
             .collect::<Result<_, _>>()?;
-        Ok(Self { problem, config, nodes })
+        Ok(Self { problem, config, nodes, measuring_s: 0.0 })
+    }
+
+    /// Balances devices as if nothing was known of them: the models are only the clock.
+    #[must_use]
+    pub fn unknown(mut self) -> Self {
+        for node in &mut self.nodes {
+            node.devices = NodeDevices::new(self.config, node.models.len());
+        }
+        self
+    }
+
+    /// Returns the seconds that measuring all predictions so far would take: of all nodes at once, with the configured repetitions.
+    pub fn measuring_s(&self) -> f64 {
+        self.measuring_s
     }
 
     /// Predicts the time of every node for an update of a part of C, with its devices balanced.
@@ -51,14 +66,15 @@ impl Modelled {
         along_k: bool,
     ) -> Result<Vec<Sample>, BalanceError> {
         let (problem, config) = (self.problem, self.config);
-        self.nodes
-            .iter_mut()
-            .zip(parts)
-            .map(|(node, &part)| {
-                let (rows, cols) = problem.size_in_elements(part.rows, part.cols);
-                node.predict(&config, part, rows, cols, along_k)
-            })
-            .collect()
+        let (mut samples, mut longest_s) = (Vec::new(), 0.0_f64);
+        for (node, &part) in self.nodes.iter_mut().zip(parts) {
+            let (rows, cols) = problem.size_in_elements(part.rows, part.cols);
+            let (sample, measuring_s) = node.predict(&config, part, rows, cols, along_k)?;
+            samples.push(sample);
+            longest_s = longest_s.max(measuring_s);
+        }
+        self.measuring_s += longest_s;
+        Ok(samples)
     }
 
     /// Predicts the seconds of every node for an update of its part with these columns for its devices.
@@ -104,7 +120,7 @@ impl ModelledNode {
         rows: usize,
         cols: usize,
         along_k: bool,
-    ) -> Result<Sample, BalanceError> {
+    ) -> Result<(Sample, f64), BalanceError> {
         let models = &self.models;
         let times = |columns: &[u64]| -> Vec<Sample> {
             columns
@@ -117,24 +133,37 @@ impl ModelledNode {
                 .collect()
         };
         let mut machine = self.devices.begin(rows, cols, along_k);
+        let mut measuring_s = 0.0;
         let mut balance = loop {
             match machine.step() {
                 BalanceStep::Done(balance) => break balance,
-                BalanceStep::Measure(columns) => machine.observe(&times(&columns))?,
+                BalanceStep::Measure(columns) => {
+                    let samples = times(&columns);
+                    measuring_s += find_longest(&samples);
+                    machine.observe(&samples)?;
+                }
             }
         };
         if rows == 0 || cols == 0 {
-            return Ok(balance.to_sample());
+            return Ok((balance.to_sample(), measuring_s));
         }
         if config.rule() != Rule::Even {
             let of_slices = times(&balance.slices);
+            if !balance.measured {
+                measuring_s += find_longest(&of_slices);
+            }
             balance = balance.refine_times(&of_slices);
         }
         let sample = balance.to_sample();
         self.falls |= !balance.falling.is_empty();
         self.devices.keep(part, along_k, balance);
-        Ok(sample)
+        Ok((sample, measuring_s))
     }
+}
+
+/// Returns the seconds of the repetitions on the device that takes longest.
+fn find_longest(samples: &[Sample]) -> f64 {
+    samples.iter().map(|sample| f64::from(sample.reps) * sample.seconds).fold(0.0, f64::max)
 }
 
 #[cfg(test)]
@@ -164,6 +193,17 @@ mod tests {
         let halves = Division::C(slice_cols(128, &[64, 64]).unwrap());
         assert_eq!(modelled.slice(&halves), [vec![16, 48], vec![64]]);
         assert_eq!(modelled.falling(), [false, false]);
+        // The first node alone: what is known of its devices saves their first points.
+        let alone = [part, Extent { rows: 0, cols: 0 }];
+        let measure = |modelled: &mut Modelled| {
+            let before_s = modelled.measuring_s();
+            modelled.predict(&alone, false).unwrap();
+            modelled.measuring_s() - before_s
+        };
+        let known_s = measure(&mut modelled);
+        let unknown_s = measure(&mut modelled.unknown());
+        assert!((known_s / (3.0 * times[0].seconds) - 1.0).abs() < 0.02, "{known_s}");
+        assert!(unknown_s > known_s && unknown_s < 2.0 * known_s, "{unknown_s}");
     }
 
     #[test]
