@@ -4,8 +4,10 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod algorithms;
+mod clusters;
 mod figures;
 mod gpu;
+mod grid5000;
 mod growth;
 mod instances;
 mod learning;
@@ -51,6 +53,10 @@ enum BenchCommand {
     Growth(growth::GrowthArguments),
     /// Predicted times of a multiplication on a published cluster
     Rosebud(rosebud::RosebudArguments),
+    /// A multiplication on a cluster of a platform file, simulated with the strategies of the papers
+    Grid5000(grid5000::Grid5000Arguments),
+    /// The points files of published clusters
+    Clusters(clusters::ClustersArguments),
     /// The figures of a publication, from the results of its campaign
     Figures(figures::FiguresArguments),
 }
@@ -76,6 +82,8 @@ fn run() -> anyhow::Result<()> {
         BenchCommand::Listen(arguments) => listen::run(&arguments),
         BenchCommand::Growth(arguments) => growth::run(&arguments),
         BenchCommand::Rosebud(arguments) => rosebud::run(&arguments),
+        BenchCommand::Grid5000(arguments) => grid5000::run(&arguments),
+        BenchCommand::Clusters(arguments) => clusters::run(&arguments),
         BenchCommand::Figures(arguments) => figures::run(&arguments),
     }
 }

@@ -48,7 +48,7 @@ const COMPUTERS: [(&str, &str); 8] = [
 ];
 
 /// Side of a block in elements: the best one of the report.
-const BLOCK: u64 = 99;
+pub const BLOCK: u64 = 99;
 
 /// Bytes per second between computers. An assumption: a message in turn of blocks of 99×99 over 1 Gbit Ethernet by Open MPI 1.2.
 const BYTES_PER_S: f64 = 20e6;
@@ -75,9 +75,9 @@ struct BestGrid {
 /// The speed of a computer at sequential products, in updates of a block by two blocks per second. `d` blocks of C have the memory of a
 /// sequential product of `99·√d`.
 #[derive(Debug, Clone)]
-struct ProductSpeed {
+pub struct ProductSpeed {
     /// Size, and operations per second.
-    knots: Vec<(f64, f64)>,
+    pub knots: Vec<(f64, f64)>,
 }
 
 impl SpeedModel for ProductSpeed {
@@ -108,7 +108,10 @@ impl SpeedModel for ProductSpeed {
 }
 
 /// Reads the speed functions of the computers, at as many threads as they have cores.
-fn read_speeds() -> anyhow::Result<Vec<ProductSpeed>> {
+///
+/// # Errors
+/// Fails for data without a computer.
+pub fn read_speeds() -> anyhow::Result<Vec<ProductSpeed>> {
     let mut all: BTreeMap<(&str, &str), BTreeMap<u64, f64>> = BTreeMap::new();
     for row in TIMES.lines().filter(|line| !line.starts_with('#')).skip(1) {
         let fields: Vec<&str> = row.split(',').collect();

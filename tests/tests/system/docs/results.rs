@@ -116,6 +116,7 @@ pub fn campaign_table() -> String {
         balance hybrid measure update neighbours algorithms learning prepared stencil silence \
         health thesis-3 thesis-4 warm-store thesis-jacobi thesis-speedup hpopta peers-alike \
         peers-price peers-unlike peers-drift peers-overlap peers-growth peers-small volume nominal \
+        grid5000 \
         gpu-link gpu-updates gpu-memory gpu-devices gpu-ranks gpu-models";
     let rows: String = names.split_whitespace().map(campaign_row).collect();
     "| campaign | figure | found | goals met |\n|---|---|---|---|\n".to_owned() + &rows
