@@ -101,7 +101,8 @@ pub struct Choice {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AlgorithmError {
-    /// The scheme names a process that does not exist, or lets one send to itself.
+    /// The scheme names a process that does not exist, lets one send to itself, has a negative percentage, or sections that do not
+    /// begin and end in pairs.
     #[error("the scheme has {0}")]
     Scheme(String),
     /// The percentages of some work or message do not add up.
@@ -124,11 +125,18 @@ pub enum AlgorithmError {
 }
 
 /// The order of the actions of an [`Algorithm`].
+///
+/// No scheme can deadlock: a transfer is one action of both processes, and the order is one of sections within sections, in which
+/// nothing waits for something later. An algorithm whose processes wait for each other in a circle has no scheme.
 #[derive(Debug, Default)]
 pub struct Scheme {
     actions: Vec<Action>,
     /// How often what comes next is repeated.
     times: f64,
+    /// The same around each section that is open, from outside.
+    open: Vec<f64>,
+    /// The first section that ends without having begun, in words.
+    unbegun: Option<String>,
     /// Percent of the work of each process, and of the messages of each pair.
     computed: BTreeMap<usize, f64>,
     sent: BTreeMap<(usize, usize), f64>,
@@ -165,7 +173,9 @@ impl Scheme {
 
     /// Lets the actions that `branches` gives begin together: each is a branch, and so is each [sequence](Self::seq).
     pub fn par(&mut self, branches: impl FnOnce(&mut Self)) {
-        self.nest(Section { is_parallel: true, times: 1.0 }, branches);
+        self.begin_par();
+        branches(self);
+        self.end();
     }
 
     /// Lets actions follow each other, as they do outside of [`par`](Self::par).
@@ -175,16 +185,52 @@ impl Scheme {
 
     /// Repeats actions one after the other, with the same percentages each time.
     pub fn repeat(&mut self, times: usize, actions: impl FnOnce(&mut Self)) {
-        self.nest(Section { is_parallel: false, times: times as f64 }, actions);
+        self.begin_repeat(times);
+        actions(self);
+        self.end();
     }
 
-    fn nest(&mut self, section: Section, actions: impl FnOnce(&mut Self)) {
-        let outer = self.times;
+    /// Begins what [`par`](Self::par) encloses, for programs without closures.
+    pub fn begin_par(&mut self) {
+        self.begin(Section { is_parallel: true, times: 1.0 });
+    }
+
+    /// Begins what [`repeat`](Self::repeat) encloses, for programs without closures.
+    pub fn begin_repeat(&mut self, times: usize) {
+        self.begin(Section { is_parallel: false, times: times as f64 });
+    }
+
+    fn begin(&mut self, section: Section) {
+        self.open.push(self.times);
         self.times *= section.times;
         self.actions.push(Action::Begin(section));
-        actions(self);
-        self.actions.push(Action::End);
-        self.times = outer;
+    }
+
+    /// Ends the section that has begun last.
+    pub fn end(&mut self) {
+        if let Some(outer) = self.open.pop() {
+            self.times = outer;
+            self.actions.push(Action::End);
+        } else {
+            let actions = self.actions.len();
+            let words = || format!("an end after {actions} actions, where no section is open");
+            self.unbegun.get_or_insert_with(words);
+        }
+    }
+
+    /// Returns what is wrong with the sections or with a percentage, if anything is.
+    fn find_mistake(&self) -> Option<String> {
+        let negative = self.actions.iter().find_map(|action| match *action {
+            Action::Compute(process, part) if part < 0.0 => {
+                Some(format!("{} % of the work of process {process}", 100.0 * part))
+            }
+            Action::Transfer(from, to, part) if part < 0.0 => {
+                Some(format!("{} % of the bytes from process {from} to {to}", 100.0 * part))
+            }
+            _ => None,
+        });
+        let unended = (!self.open.is_empty()).then(|| "a section without an end".to_owned());
+        self.unbegun.clone().or(unended).or(negative)
     }
 }
 
@@ -205,6 +251,9 @@ impl Program {
         let processes = algorithm.processes();
         let mut scheme = Scheme { times: 1.0, ..Scheme::default() };
         algorithm.scheme(&mut scheme);
+        if let Some(mistake) = scheme.find_mistake() {
+            return Err(AlgorithmError::Scheme(mistake));
+        }
         let number = |what: String, value: f64| {
             let is_number = value.is_finite() && value >= 0.0;
             if is_number {
@@ -415,24 +464,23 @@ impl Clock {
 /// Predicts the seconds of an algorithm whose processes run on these places.
 ///
 /// # Errors
-/// Returns [`AlgorithmError::Scheme`] if the scheme names a process that does not exist, or lets one send to itself;
-/// [`AlgorithmError::Percent`] if the percentages of some work or message do not add up to 100; [`AlgorithmError::Number`] for a volume, a
+/// Returns [`AlgorithmError::Scheme`] if the scheme names a process that does not exist, lets one send to itself, has a negative
+/// percentage, or sections that do not begin and end in pairs; [`AlgorithmError::Percent`] if the percentages of some work or message do not add up to 100; [`AlgorithmError::Number`] for a volume, a
 /// size or bytes below 0; [`AlgorithmError::Places`] if there is not one place of the platform for each process.
 pub fn timeof(
     algorithm: &dyn Algorithm,
     platform: &Platform,
     places: &[usize],
 ) -> Result<PredictedRun, AlgorithmError> {
-    let program = Program::record(algorithm)?;
     let mut sorted = places.to_vec();
     sorted.sort_unstable();
     sorted.dedup();
-    let (all, wanted) = (platform.speeds.len(), program.processes());
+    let (all, wanted) = (platform.speeds.len(), algorithm.processes());
     if sorted.len() != wanted || sorted.len() != places.len() || sorted.last() >= Some(&all) {
         let what = format!("{wanted} processes need as many of the {all} places, not {places:?}");
         return Err(AlgorithmError::Places(what));
     }
-    Ok(program.predict_with_bounds(platform, places))
+    Ok(Program::record(algorithm)?.predict_with_bounds(platform, places))
 }
 
 /// Most places whose arrangements are all compared.
@@ -451,7 +499,7 @@ const TIE: f64 = 0.01;
 /// long as that saves time.
 ///
 /// # Errors
-/// Returns the errors of [`timeof()`] for any candidate; [`AlgorithmError::NoCandidate`] if none has as few processes as there are places.
+/// Returns the errors of [`timeof()`] for any candidate that fits; [`AlgorithmError::NoCandidate`] if none has as few processes as there are places.
 pub fn choose<A: Algorithm>(
     candidates: impl IntoIterator<Item = A>,
     platform: &Platform,
@@ -460,11 +508,11 @@ pub fn choose<A: Algorithm>(
     let mut found = Vec::new();
     let mut seconds = Vec::new();
     for (number, candidate) in candidates.into_iter().enumerate() {
-        let program = Program::record(&candidate)?;
-        if program.processes() > all || program.processes() == 0 {
+        if !(1..=all).contains(&candidate.processes()) {
             seconds.push(f64::INFINITY);
             continue;
         }
+        let program = Program::record(&candidate)?;
         let (places, run) = if all <= COMPARED {
             compare_all(&program, platform)
         } else {
@@ -666,7 +714,7 @@ mod tests {
     fn a_scheme_that_is_wrong_is_refused_in_words() {
         let platform = place(&[1.0; 2], 1.0);
         type Wrong = (fn(&mut Scheme), &'static str);
-        let wrong: [Wrong; 5] = [
+        let wrong: [Wrong; 9] = [
             (|order| order.compute(0, 100.0), "0 % of the work of process 1"),
             (
                 |order| (0..2).for_each(|it| order.compute(it, 100.0)),
@@ -675,6 +723,13 @@ mod tests {
             (|order| order.compute(2, 100.0), "work of the process 2 of 2"),
             (|order| order.transfer(1, 1, 100.0), "a message from process 1 to 1"),
             (|order| order.repeat(3, |order| order.compute(0, 50.0)), "150 % of the work"),
+            (
+                |order| [150.0, -50.0].into_iter().for_each(|it| order.compute(0, it)),
+                "-50 % of the work",
+            ),
+            (|order| order.compute(0, f64::NAN), "NaN % of the work of process 0"),
+            (Scheme::begin_par, "a section without an end"),
+            (Scheme::end, "an end after 0 actions"),
         ];
         for (scheme, words) in wrong {
             let error = predict_s(&Given(2, scheme), &platform).unwrap_err().to_string();
