@@ -11,6 +11,7 @@ use isochron_hierarchy::layout::LayoutError;
 use isochron_hierarchy::learn::AdaptiveError;
 use isochron_hierarchy::model::ModelError;
 use isochron_hierarchy::partition::PartitionError;
+use isochron_hierarchy::predict::AlgorithmError;
 use isochron_hierarchy::problem::ProblemError;
 use serde::{Deserialize, Serialize};
 
@@ -151,6 +152,9 @@ pub enum Error {
         /// The reason.
         reason: String,
     },
+    /// The time of an algorithm of the program's own cannot be predicted.
+    #[error(transparent)]
+    Algorithm(#[from] AlgorithmError),
     /// A matrix cannot be spread, or moved, as asked.
     #[error(transparent)]
     Spread(#[from] SpreadError),
@@ -272,6 +276,7 @@ impl Error {
             | Error::Memory { .. }
             | Error::Forked(_)
             | Error::Model(_)
+            | Error::Algorithm(_)
             | Error::Spread(_)
             | Error::Launcher { .. }
             | Error::WithinMpi { .. } => ErrorClass::Input,

@@ -32,6 +32,7 @@
 //! | keeps its matrices in the runtime's layout | [`Session::plan`](session::Session::plan), and `prepare` with the plan |
 //! | balances a loop of its own | [`rebalance::Rebalancer`] |
 //! | divides its work once, by measuring its own kernel | [`partition`] |
+//! | predicts an algorithm of its own, and chooses its ranks | [`predict`] |
 //! | only divides work by measured points | [`hierarchy::split`], which needs no ranks |
 //! | only measures the devices of a host | [`devices::Node`] |
 
@@ -50,6 +51,7 @@ pub mod matrix;
 mod output;
 pub mod partition;
 pub mod plan;
+pub mod predict;
 pub mod prelude;
 pub mod product;
 pub mod progress;

@@ -35,6 +35,7 @@ pub mod own_loops;
 pub mod own_matrices;
 pub mod partitions;
 pub mod parts;
+pub mod predictions;
 pub mod scalapack;
 pub mod table;
 pub mod traps;

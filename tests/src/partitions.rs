@@ -173,7 +173,8 @@ pub fn models_of_ones_own(comm: &Arc<dyn Comm>) -> usize {
     1
 }
 
-fn check_error<T: std::fmt::Debug>(
+/// Checks that all ranks have the same error, of this class and with these words.
+pub(crate) fn check_error<T: std::fmt::Debug>(
     comm: &dyn Comm,
     outcome: Result<T, Error>,
     class: ErrorClass,
@@ -228,7 +229,7 @@ pub fn failing_partitions(comm: &Arc<dyn Comm>) -> usize {
 }
 
 /// A kernel without work; it fails if it has 13 units.
-struct Nothing;
+pub(crate) struct Nothing;
 
 impl Kernel for Nothing {
     fn complexity(&self, d: u64) -> f64 {

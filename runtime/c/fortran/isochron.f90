@@ -7,7 +7,7 @@ module isochron
   implicit none
 
   integer(c_int), parameter :: ISOCHRON_ABI_MAJOR = 0
-  integer(c_int), parameter :: ISOCHRON_ABI_MINOR = 7
+  integer(c_int), parameter :: ISOCHRON_ABI_MINOR = 8
 
   integer(c_int), parameter :: ISOCHRON_OK = 0
   integer(c_int), parameter :: ISOCHRON_ARGUMENT = 1
@@ -123,6 +123,33 @@ module isochron
     type(c_funptr) :: time = c_null_funptr
     type(c_funptr) :: update = c_null_funptr
     type(c_ptr) :: context = c_null_ptr
+  end type
+
+  ! An algorithm of the program's own: c_funloc of functions with bind(c), whose numbers of processes are integer(c_int64_t), value, and
+  ! count from 0:
+  !   processes(context): type(c_ptr), value; the result is integer(c_int64_t)
+  !   volume(context, process), size(context, process), bytes(context, from, to): the result is real(c_double)
+  !   scheme(context, order): a subroutine; order is type(c_ptr), value, for the calls isochron_scheme_...
+  ! size is c_null_funptr if it is the volume.
+  type, bind(c) :: isochron_algorithm_t
+    integer(c_int64_t) :: struct_size = 56
+    type(c_funptr) :: processes = c_null_funptr
+    type(c_funptr) :: volume = c_null_funptr
+    type(c_funptr) :: size = c_null_funptr
+    type(c_funptr) :: bytes = c_null_funptr
+    type(c_funptr) :: scheme = c_null_funptr
+    type(c_ptr) :: context = c_null_ptr
+  end type
+
+  ! A predicted run.
+  type, bind(c) :: isochron_predicted_t
+    integer(c_int64_t) :: struct_size = 56
+    real(c_double) :: seconds = 0
+    real(c_double) :: compute_s = 0
+    integer(c_int64_t) :: slowest = 0
+    integer(c_int64_t) :: processes = 0
+    integer(c_int64_t) :: chosen = 0
+    integer(c_int64_t) :: is_exact = 0
   end type
 
   interface
@@ -465,6 +492,101 @@ module isochron
     function isochron_close_partition(partition) bind(c, name="isochron_close_partition") result(status)
       import :: c_int, c_ptr
       type(c_ptr), value :: partition
+      integer(c_int) :: status
+    end function
+
+    function isochron_recon(session, kernel, params, units, n_units, config, platform) &
+        bind(c, name="isochron_recon") result(status)
+      import :: c_int, c_int64_t, c_char, c_ptr, isochron_kernel_t
+      type(c_ptr), value :: session, params
+      type(isochron_kernel_t), intent(in) :: kernel
+      integer(c_int64_t), intent(in) :: units(*)
+      integer(c_int64_t), value :: n_units
+      character(kind=c_char), intent(in) :: config(*)
+      type(c_ptr), intent(out) :: platform
+      integer(c_int) :: status
+    end function
+
+    ! models is c_null_char if the platform file names the points.
+    function isochron_platform_of_file(path, models, platform) bind(c, name="isochron_platform_of_file") result(status)
+      import :: c_int, c_char, c_ptr
+      character(kind=c_char), intent(in) :: path(*), models(*)
+      type(c_ptr), intent(out) :: platform
+      integer(c_int) :: status
+    end function
+
+    function isochron_timeof(platform, algorithm, places, n_places, predicted) &
+        bind(c, name="isochron_timeof") result(status)
+      import :: c_int, c_int64_t, c_ptr, isochron_algorithm_t, isochron_predicted_t
+      type(c_ptr), value :: platform
+      type(isochron_algorithm_t), intent(in) :: algorithm
+      integer(c_int64_t), intent(in) :: places(*)
+      integer(c_int64_t), value :: n_places
+      type(isochron_predicted_t), intent(inout) :: predicted
+      integer(c_int) :: status
+    end function
+
+    ! places has room for n_places numbers, and seconds for n_algorithms.
+    function isochron_choose(platform, algorithms, n_algorithms, places, n_places, predicted, seconds) &
+        bind(c, name="isochron_choose") result(status)
+      import :: c_int, c_int64_t, c_double, c_ptr, isochron_algorithm_t, isochron_predicted_t
+      type(c_ptr), value :: platform
+      type(isochron_algorithm_t), intent(in) :: algorithms(*)
+      integer(c_int64_t), value :: n_algorithms, n_places
+      integer(c_int64_t), intent(inout) :: places(*)
+      type(isochron_predicted_t), intent(inout) :: predicted
+      real(c_double), intent(out) :: seconds(*)
+      integer(c_int) :: status
+    end function
+
+    function isochron_close_platform(platform) bind(c, name="isochron_close_platform") result(status)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: platform
+      integer(c_int) :: status
+    end function
+
+    ! comm and group: communicators themselves; with the module mpi_f08, their mpi_val.
+    function isochron_group(comm, places, n_places, group) bind(c, name="isochron_group") result(status)
+      import :: c_int, c_int64_t
+      integer(c_int), value :: comm
+      integer(c_int64_t), intent(in) :: places(*)
+      integer(c_int64_t), value :: n_places
+      integer(c_int), intent(out) :: group
+      integer(c_int) :: status
+    end function
+
+    function isochron_scheme_compute(order, process, percent) bind(c, name="isochron_scheme_compute") result(status)
+      import :: c_int, c_int64_t, c_double, c_ptr
+      type(c_ptr), value :: order
+      integer(c_int64_t), value :: process
+      real(c_double), value :: percent
+      integer(c_int) :: status
+    end function
+
+    function isochron_scheme_transfer(order, from, to, percent) bind(c, name="isochron_scheme_transfer") result(status)
+      import :: c_int, c_int64_t, c_double, c_ptr
+      type(c_ptr), value :: order
+      integer(c_int64_t), value :: from, to
+      real(c_double), value :: percent
+      integer(c_int) :: status
+    end function
+
+    function isochron_scheme_begin_parallel(order) bind(c, name="isochron_scheme_begin_parallel") result(status)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: order
+      integer(c_int) :: status
+    end function
+
+    function isochron_scheme_begin_repeat(order, times) bind(c, name="isochron_scheme_begin_repeat") result(status)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: order
+      integer(c_int64_t), value :: times
+      integer(c_int) :: status
+    end function
+
+    function isochron_scheme_end(order) bind(c, name="isochron_scheme_end") result(status)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: order
       integer(c_int) :: status
     end function
 

@@ -274,7 +274,7 @@ pub unsafe extern "C" fn isochron_close_partition(partition: *mut PartitionHandl
 ///
 /// # Safety
 /// The conditions of [`isochron_benchmark`].
-unsafe fn read_kernel(
+pub(crate) unsafe fn read_kernel(
     kernel: *const KernelTable,
     params: *mut c_void,
 ) -> Result<LibraryKernel, CallFailure> {

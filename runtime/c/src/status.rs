@@ -23,7 +23,7 @@ pub const ISOCHRON_FAILED: c_int = 5;
 pub const ISOCHRON_INTERNAL: c_int = 6;
 
 /// The reason why a call failed.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct CallFailure {
     status: c_int,
     sentence: String,

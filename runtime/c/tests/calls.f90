@@ -16,6 +16,7 @@ program calls
   call try_splits()
   call try_loops()
   call try_partitions()
+  call try_predictions()
   call check(isochron_save_models(session))
   call check(isochron_close(session))
   if (rank == 0) print '(a)', "all calls are right"
@@ -285,6 +286,72 @@ contains
     integer(c_int) :: code
     code = merge(0, 1, c_associated(context) .and. point%units > 0 .and. point%seconds > 0)
   end function
+
+  ! Each of two processes works, the first hands on to the second, and the one from the last rank on is the first of a group.
+  subroutine try_predictions()
+    type(isochron_kernel_t) :: kernel
+    type(isochron_algorithm_t) :: pair(1)
+    type(isochron_predicted_t) :: predicted, chosen
+    integer(c_int64_t), target :: limit = 60
+    integer(c_int64_t) :: places(3) = [2, 0, 1]
+    real(c_double) :: seconds(1)
+    type(c_ptr) :: platform, nothing
+    integer(c_int) :: group
+    integer :: group_rank, group_size
+    call expect("the size of an algorithm", pair(1)%struct_size == c_sizeof(pair(1)))
+    call expect("the size of a prediction", predicted%struct_size == c_sizeof(predicted))
+    kernel = isochron_kernel_t(complexity=c_funloc(count_work), initialize=c_funloc(begin_work), &
+                               execute=c_funloc(do_work), finalize=c_funloc(end_work))
+    pair(1) = isochron_algorithm_t(processes=c_funloc(count_two), volume=c_funloc(tell_volume), size=c_funloc(tell_volume), &
+                                   bytes=c_funloc(tell_bytes), scheme=c_funloc(tell_scheme), context=c_loc(limit))
+    call check(isochron_recon(session, kernel, c_loc(limit), [5_c_int64_t, 50_c_int64_t], 2_c_int64_t, c_null_char, platform))
+    call check(isochron_timeof(platform, pair(1), places, 2_c_int64_t, predicted))
+    call expect("a prediction", predicted%seconds > predicted%compute_s .and. predicted%compute_s > 0)
+    call check(isochron_choose(platform, pair, 1_c_int64_t, places, 3_c_int64_t, chosen, seconds))
+    call expect("a choice", chosen%seconds <= predicted%seconds .and. seconds(1) <= chosen%seconds)
+    call expect("two processes", chosen%processes == 2 .and. chosen%is_exact == 1)
+    call check(isochron_close_platform(platform))
+    call expect("a missing file", isochron_platform_of_file("/no/such.toml"//c_null_char, c_null_char, nothing) == ISOCHRON_INPUT)
+    call check(isochron_group(MPI_COMM_WORLD, [2_c_int64_t, 0_c_int64_t], 2_c_int64_t, group))
+    call expect("who is free", (group == MPI_COMM_NULL) .eqv. rank == 1)
+    if (rank == 1) return
+    call MPI_Comm_rank(group, group_rank, error)
+    call MPI_Comm_size(group, group_size, error)
+    call expect("the order of a group", group_size == 2 .and. group_rank == merge(0, 1, rank == 2))
+    call MPI_Comm_free(group, error)
+  end subroutine
+
+  function count_two(context) result(processes) bind(c)
+    type(c_ptr), value :: context
+    integer(c_int64_t) :: processes
+    processes = merge(2, 1, c_associated(context))
+  end function
+
+  function tell_volume(context, process) result(work) bind(c)
+    type(c_ptr), value :: context
+    integer(c_int64_t), value :: process
+    real(c_double) :: work
+    work = merge(10, 20, c_associated(context) .and. process == 0)
+  end function
+
+  function tell_bytes(context, from, to) result(sent) bind(c)
+    type(c_ptr), value :: context
+    integer(c_int64_t), value :: from, to
+    real(c_double) :: sent
+    sent = merge(1000, 0, c_associated(context) .and. from < to)
+  end function
+
+  subroutine tell_scheme(context, order) bind(c)
+    type(c_ptr), value :: context, order
+    call expect("the context", c_associated(context))
+    call check(isochron_scheme_begin_repeat(order, 2_c_int64_t))
+    call check(isochron_scheme_begin_parallel(order))
+    call check(isochron_scheme_compute(order, 0_c_int64_t, 50d0))
+    call check(isochron_scheme_compute(order, 1_c_int64_t, 50d0))
+    call check(isochron_scheme_end(order))
+    call check(isochron_scheme_transfer(order, 0_c_int64_t, 1_c_int64_t, 50d0))
+    call check(isochron_scheme_end(order))
+  end subroutine
 
   ! Lists the rows of a part by their numbers, and one to three times each as blocks, with the lengths of these in bytes.
   subroutine list_blocks(first, count, rows, lengths, blocks)

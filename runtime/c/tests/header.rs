@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use isochron_support::headers::{check_committed, check_compiles};
 
 /// The files with calls, in the order of the header.
-const SOURCES: [&str; 12] = [
+const SOURCES: [&str; 13] = [
     "version",
     "status",
     "memory",
@@ -21,6 +21,7 @@ const SOURCES: [&str; 12] = [
     "split",
     "balancer",
     "partition",
+    "predict",
 ];
 
 /// Stands for `mpi.h`.
@@ -32,10 +33,12 @@ typedef struct communicator *MPI_Comm;
 int MPI_Initialized(int *flag);
 int MPI_Finalized(int *flag);
 int MPI_Comm_c2f(MPI_Comm comm);
+MPI_Comm MPI_Comm_f2c(int comm);
 #ifdef __cplusplus
 }
 #endif
 #define MPI_VERSION 3
+#define MPI_COMM_NULL 0
 ";
 
 fn package() -> PathBuf {
@@ -70,7 +73,7 @@ fn the_header_is_c99_and_cpp() {
                  int main(void) { isochron_session_t *s = 0; return isochron_close(s); }\n";
     let with_mpi = format!(
         "#include \"isochron.h\"\n{MADE_UP_MPI}#include \"isochron.h\"\n#include \"isochron.h\"\n\
-         int main(void) {{ isochron_session_t *s = 0; return isochron_open_comm(0, 0, &s); }}\n"
+         int main(void) {{ isochron_session_t *s = 0; MPI_Comm g; return isochron_open_comm(0, 0, &s) + isochron_group_comm(0, 0, 0, &g); }}\n"
     );
     let folders = ["include", "../../devices/kernel/include"].map(|folder| package().join(folder));
     for program in [plain, &with_mpi] {

@@ -103,6 +103,35 @@ static void try_partition(isochron_partition_t *partition)
   REFUSED(isochron_close_partition(partition));
 }
 
+/* An algorithm of one process. The context of its functions is its scheme, which may be wrong. */
+static isochron_scheme_t *kept;
+static int64_t count_one(void *context) { return context ? 2 : 1; }
+static double tell_volume(void *context, int64_t process) { return context ? -1.0 : 1.0 + (double)process; }
+static double tell_bytes(void *context, int64_t from, int64_t to) { return context ? -1.0 : (double)(from + to); }
+static void tell_scheme(void *context, isochron_scheme_t *order)
+{
+  kept = order;
+  if (!context)
+    isochron_scheme_compute(order, 0, 100.0);
+}
+static const isochron_algorithm_t ALGORITHM = {sizeof ALGORITHM, count_one, tell_volume, NULL, tell_bytes, tell_scheme, NULL};
+
+/* Calls with an invalid scheme or platform. */
+static void try_platform(isochron_platform_t *platform)
+{
+  isochron_predicted_t predicted = {.struct_size = sizeof predicted};
+  isochron_scheme_t *order = (isochron_scheme_t *)platform;
+  int64_t places[1] = {0};
+  REFUSED(isochron_timeof(platform, &ALGORITHM, places, 1, &predicted));
+  REFUSED(isochron_choose(platform, &ALGORITHM, 1, places, 1, &predicted, NULL));
+  REFUSED(isochron_close_platform(platform));
+  REFUSED(isochron_scheme_compute(order, 0, 100.0));
+  REFUSED(isochron_scheme_transfer(order, 0, 1, 100.0));
+  REFUSED(isochron_scheme_begin_parallel(order));
+  REFUSED(isochron_scheme_begin_repeat(order, 1));
+  REFUSED(isochron_scheme_end(order));
+}
+
 /* Calls with an invalid session. */
 static void try_session(isochron_session_t *session)
 {
@@ -110,6 +139,8 @@ static void try_session(isochron_session_t *session)
   isochron_product_t *product;
   isochron_balancer_t *balancer;
   isochron_partition_t *partition;
+  isochron_platform_t *platform;
+  int64_t unit = 1;
   isochron_last_run_t run = {.struct_size = sizeof run};
   isochron_point_t point = {.struct_size = sizeof point};
   const char *text;
@@ -130,6 +161,7 @@ static void try_session(isochron_session_t *session)
   REFUSED_TO(balancer, isochron_restore(session, "{}", 2, &balancer));
   REFUSED(isochron_benchmark(session, &KERNEL, NULL, 5, NULL, &point));
   REFUSED_TO(partition, isochron_partition(session, 10, NULL, NULL, 0, &partition));
+  REFUSED_TO(platform, isochron_recon(session, &KERNEL, NULL, &unit, 1, NULL, &platform));
   REFUSED(isochron_close(session));
 }
 
@@ -629,6 +661,102 @@ static void try_partitions(isochron_session_t *session, int rank, int ranks)
   try_partition(partition);
 }
 
+static void try_predictions(isochron_session_t *session, int rank, int ranks)
+{
+  isochron_platform_t *platform;
+  isochron_algorithm_t changed = ALGORITHM;
+  isochron_predicted_t predicted = {.struct_size = sizeof predicted}, unsized = {.struct_size = 8};
+  int64_t units[2] = {5, 50}, places[2] = {0, 0};
+  double seconds[1];
+  REFUSED_TO(platform, isochron_recon(session, rank == 0 ? NULL : &KERNEL, NULL, units, 2, NULL, &platform));
+  REFUSED_TO(platform, isochron_recon(session, &KERNEL, rank == 0 ? &unsized : NULL, units, 2, NULL, &platform)); /* it fails with a context */
+  REFUSED_TO(platform, isochron_recon(session, &KERNEL, NULL, rank == 0 ? NULL : units, 2, NULL, &platform));
+  REFUSED_TO(platform, isochron_recon(session, &KERNEL, NULL, units, rank == 0 ? -1 : 2, NULL, &platform));
+  REFUSED_TO(platform, isochron_recon(session, &KERNEL, NULL, units, HUGE_SIZE, NULL, &platform));
+  REFUSED_TO(platform, isochron_recon(session, &KERNEL, NULL, units, 0, NULL, &platform));
+  REFUSED_TO(platform, isochron_recon(session, &KERNEL, NULL, places, 2, NULL, &platform));
+  REFUSED_TO(platform, isochron_recon(session, &KERNEL, NULL, units, 2, rank == 0 ? "epsilon=1" : NULL, &platform));
+  REFUSED(isochron_recon(session, &KERNEL, NULL, units, 2, NULL, rank == 0 ? NULL : &platform));
+  if (ranks > 1) {
+    REFUSED_TO(platform, isochron_recon(session, &KERNEL, NULL, units, rank == 0 ? 1 : 2, NULL, &platform));
+  }
+  REFUSED_TO(platform, isochron_platform_of_file(NULL, NULL, &platform));
+  REFUSED_TO(platform, isochron_platform_of_file("/no/such/file.toml", NULL, &platform));
+  REFUSED_TO(platform, isochron_platform_of_file("\xff", "\xff", &platform));
+  REFUSED(isochron_platform_of_file("/no/such/file.toml", NULL, NULL));
+  ACCEPTED(isochron_recon(session, &KERNEL, NULL, units, 2, "max_reps=3", &platform));
+  REFUSED(isochron_timeof(platform, NULL, places, 1, &predicted));
+  REFUSED(isochron_timeof(platform, &ALGORITHM, NULL, 1, &predicted));
+  REFUSED(isochron_timeof(platform, &ALGORITHM, places, -1, &predicted));
+  REFUSED(isochron_timeof(platform, &ALGORITHM, places, 0, &predicted));
+  REFUSED(isochron_timeof(platform, &ALGORITHM, places, 2, &predicted));
+  REFUSED(isochron_timeof(platform, &ALGORITHM, places, HUGE_SIZE, &predicted));
+  REFUSED(isochron_timeof(platform, &ALGORITHM, places, 1, NULL));
+  REFUSED(isochron_timeof(platform, &ALGORITHM, places, 1, &unsized));
+  REFUSED(isochron_choose(platform, NULL, 1, places, 1, &predicted, seconds));
+  REFUSED(isochron_choose(platform, &ALGORITHM, 0, places, 1, &predicted, seconds));
+  REFUSED(isochron_choose(platform, &ALGORITHM, -1, places, 1, &predicted, seconds));
+  REFUSED(isochron_choose(platform, &ALGORITHM, HUGE_SIZE, places, 1, &predicted, seconds));
+  REFUSED(isochron_choose(platform, &ALGORITHM, 1, NULL, 1, &predicted, seconds));
+  REFUSED(isochron_choose(platform, &ALGORITHM, 1, places, 0, &predicted, seconds));
+  REFUSED(isochron_choose(platform, &ALGORITHM, 1, places, 1, NULL, seconds));
+  REFUSED(isochron_choose(platform, &ALGORITHM, 1, places, 1, &predicted, (double *)1));
+#define LACKING(change) \
+  do { \
+    changed = ALGORITHM, change; \
+    REFUSED(isochron_timeof(platform, &changed, places, 1, &predicted)); \
+    REFUSED(isochron_choose(platform, &changed, 1, places, 1, &predicted, seconds)); \
+  } while (0)
+  LACKING(changed.struct_size = 48);
+  LACKING(changed.struct_size = 64);
+  LACKING(changed.processes = NULL);
+  LACKING(changed.volume = NULL);
+  LACKING(changed.bytes = NULL);
+  LACKING(changed.scheme = NULL);
+  changed = ALGORITHM, changed.context = &changed;
+  places[1] = 1;
+  REFUSED(isochron_timeof(platform, &changed, places, 2, &predicted));
+  ACCEPTED(isochron_timeof(platform, &ALGORITHM, places, 1, &predicted));
+  expect_answer("a prediction", predicted.seconds > 0 && predicted.processes == 1 && predicted.is_exact == 1);
+  ACCEPTED(isochron_choose(platform, &ALGORITHM, 1, places, 1, &predicted, seconds));
+  expect_answer("a choice", predicted.seconds == seconds[0] && places[0] < ranks);
+  try_partition((isochron_partition_t *)platform);
+  try_platform((isochron_platform_t *)kept); /* after its call */
+  ACCEPTED(isochron_close_platform(platform));
+  try_platform(platform);
+}
+
+/* Groups need MPI. */
+static void try_groups(int rank, int ranks)
+{
+  int64_t places[2] = {ranks - 1, 0};
+  int number = 77;
+  MPI_Comm group, freed;
+  REFUSED(isochron_group_comm(MPI_COMM_NULL, places, 1, &group));
+  expect_answer("no group", group == MPI_COMM_NULL);
+  MPI_Comm_dup(MPI_COMM_WORLD, &freed);
+  number = (int)MPI_Comm_c2f(freed);
+  MPI_Comm_free(&freed);
+  REFUSED(isochron_group(number, places, 1, &number));
+  expect_answer("no number", number == 0);
+  REFUSED(isochron_group_comm(MPI_COMM_WORLD, rank == 0 ? NULL : places, 1, &group));
+  REFUSED(isochron_group_comm(MPI_COMM_WORLD, places, rank == 0 ? -1 : 1, &group));
+  REFUSED(isochron_group_comm(MPI_COMM_WORLD, places, HUGE_SIZE, &group));
+  REFUSED(isochron_group_comm(MPI_COMM_WORLD, places, 1, rank == 0 ? NULL : &group));
+  places[0] = rank == 0 ? -1 : 0;
+  REFUSED(isochron_group_comm(MPI_COMM_WORLD, places, 1, &group));
+  places[0] = ranks;
+  REFUSED(isochron_group_comm(MPI_COMM_WORLD, places, 1, &group));
+  places[0] = 0;
+  REFUSED(isochron_group_comm(MPI_COMM_WORLD, places, 2, &group));
+  ACCEPTED(isochron_group_comm(MPI_COMM_WORLD, places, 1, &group));
+  expect_answer("the group of the first", (group != MPI_COMM_NULL) == (rank == 0));
+  if (group != MPI_COMM_NULL)
+    MPI_Comm_free(&group);
+  ACCEPTED(isochron_group_comm(MPI_COMM_WORLD, NULL, 0, &group));
+  expect_answer("the group of none", group == MPI_COMM_NULL);
+}
+
 static void try_communicators(int rank, int ranks)
 {
   isochron_session_t *session;
@@ -742,6 +870,7 @@ static void try_all(int comm, int is_local, int rank, int ranks)
   try_balancers(session, rank);
   try_times(session, rank);
   try_partitions(session, rank, ranks);
+  try_predictions(session, rank, ranks);
   ACCEPTED(isochron_save_models(session)); /* nothing, without store=read-write */
   ACCEPTED(isochron_close(session));
   try_session(session);
@@ -803,20 +932,24 @@ int main(int argc, char **argv)
 {
   int rank = 0, ranks = 1, provided, with_mpi = argc > 1 && strcmp(argv[1], "mpi") == 0, is_tidy = argc > 2;
   isochron_session_t *session;
+  MPI_Comm group;
   void *none[] = {NULL, &none, (void *)(uintptr_t)-1, (void *)1};
   for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
     try_session(none[i]);
     try_product(none[i]);
     try_balancer(none[i]);
     try_partition(none[i]);
+    try_platform(none[i]);
   }
   REFUSED_TO(session, isochron_open(0, NULL, &session)); /* MPI does not run yet */
   if (with_mpi) {
     REFUSED(isochron_open_comm(MPI_COMM_WORLD, NULL, &session));
+    REFUSED(isochron_group_comm(MPI_COMM_WORLD, NULL, 0, &group));
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     try_communicators(rank, ranks);
+    try_groups(rank, ranks);
   }
   try_all(with_mpi ? (int)MPI_Comm_c2f(MPI_COMM_WORLD) : 0, !with_mpi, rank, ranks);
   try_fork(with_mpi ? (int)MPI_Comm_c2f(MPI_COMM_WORLD) : 0, !with_mpi);

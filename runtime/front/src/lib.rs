@@ -45,6 +45,7 @@
 //! | reads and writes files with matrices | [`matrix::file`](mod@matrix::file) |
 //! | balances a loop of its own | [`rebalance::Rebalancer`] |
 //! | divides its work once, by measuring its own kernel | [`partition`] |
+//! | predicts an algorithm of its own, and chooses its ranks | [`predict`] |
 //! | only divides work by measured points | [`hierarchy::split`] |
 //! | measures the devices of a host | [`devices::Node`] |
 //!
@@ -87,7 +88,7 @@ pub mod prelude;
 pub use isochron_core::{Error, ErrorClass};
 #[doc(inline)]
 pub use isochron_core::{
-    matrix, partition, plan, product, progress, rebalance, report, session, store, verify,
+    matrix, partition, plan, predict, product, progress, rebalance, report, session, store, verify,
 };
 pub use isochron_devices as devices;
 pub use isochron_hierarchy as hierarchy;
@@ -103,3 +104,8 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/own-loops.md")]
 struct OwnLoops;
+
+/// The program in the documentation of predictions, as a doc test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/predict.md")]
+struct Predict;

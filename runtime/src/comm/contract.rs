@@ -1,5 +1,7 @@
 //! The contract of a communicator, and of messages under way.
 
+use std::sync::Arc;
+
 use super::pause::Pause;
 use crate::error::Error;
 
@@ -52,6 +54,9 @@ pub trait Comm {
 
     /// Replaces `values`, of the same length on all ranks, by their sums over all ranks, modulo 2⁶⁴.
     fn sum_u64(&self, values: &mut [u64]) -> Result<(), Error>;
+
+    /// Makes a communicator of the ranks that give a number, in the order of the numbers, which differ. Returns `None` on the others.
+    fn split(&self, number: Option<usize>) -> Result<Option<Arc<dyn Comm>>, Error>;
 
     /// Starts to receive and to send; returns at once. Not collective.
     ///

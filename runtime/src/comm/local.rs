@@ -83,6 +83,11 @@ impl Comm for LocalComm {
         self.check_process()
     }
 
+    fn split(&self, number: Option<usize>) -> Result<Option<Arc<dyn Comm>>, Error> {
+        self.check_process()?;
+        Ok(number.map(|_| Self::new().into()))
+    }
+
     #[allow(unsafe_code, reason = "the caller keeps the contract; there is no message")]
     unsafe fn start(
         &self,

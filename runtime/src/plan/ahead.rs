@@ -8,7 +8,7 @@ use isochron_hierarchy::decide::{Decision, Modelled, PlanAnswer, PlanRequest, Pl
 use isochron_hierarchy::layout::Arrangement;
 use isochron_hierarchy::model::Point;
 use isochron_hierarchy::network::Network;
-use isochron_hierarchy::predict::{Cluster, find_bounds, reduction_phase, wall_s};
+use isochron_hierarchy::predict::{self, Cluster, find_bounds, reduction_phase, wall_s};
 use serde::Serialize;
 
 use super::measuring::{count_fewest_steps, note_prediction};
@@ -17,6 +17,7 @@ use super::{
 };
 use crate::error::Error;
 use crate::input::platform::Platform;
+use crate::predict::join_devices;
 use crate::store::GivenModels;
 
 /// The nodes of a platform file with a model of every device, and the network between them: for plans of a cluster that is
@@ -127,6 +128,21 @@ impl ModelledCluster {
         let mut order: Vec<usize> = (0..self.nodes.len()).collect();
         order.sort_by(|&a, &b| times[a].seconds.total_cmp(&times[b].seconds));
         Ok(order)
+    }
+
+    /// Makes the platform of predictions of any [`Algorithm`](predict::Algorithm), without ranks. Its places are the nodes, each as fast
+    /// as its devices together, and a unit is one of the points files: the update of a block, where the kernel is the multiplication.
+    ///
+    /// # Errors
+    /// Returns [`Error::File`] for devices with blocks of different sizes; [`Error::Model`] if the points of a device make no model.
+    pub fn to_platform(&self) -> Result<predict::Platform, Error> {
+        let nodes = self.models.list_points()?;
+        let speeds = nodes.iter().map(|devices| join_devices(devices));
+        Ok(predict::Platform {
+            speeds: speeds.collect::<Result<_, _>>()?,
+            network: self.network.clone(),
+            noise: self.models.noise(),
+        })
     }
 
     /// Plans a multiplication by the models, with the strategy [`Strategy::Fpm`] unless the nodes are to have even parts, and
@@ -397,6 +413,25 @@ mod tests {
         let paging = [(40.0, true), (40.0, true)];
         let [_, _, memory] = explain(&paging, GIGABIT, 26_624)[..] else { panic!("three") };
         assert!(memory < 0.8, "{memory}");
+    }
+
+    #[test]
+    fn an_algorithm_is_predicted_on_the_nodes_of_a_file() {
+        use isochron_hierarchy::predict::{ReductionTree, timeof};
+        let (folder, path) = write_platform(&[(40.0, false), (10.0, false)], GIGABIT);
+        let platform = ModelledCluster::load(&path, None).unwrap().to_platform().unwrap();
+        let tree = ReductionTree { volumes: vec![4000.0, 1000.0], bytes: 1e6 };
+        let block_s = 2.0 * 64.0_f64.powi(3) / 40e9;
+        let run = timeof(&tree, &platform, &[0, 1]).unwrap();
+        assert!((run.seconds - (4000.0 * block_s + 8.1e-3)).abs() < 1e-9, "{run:?}");
+        let run = timeof(&tree, &platform, &[1, 0]).unwrap();
+        assert!((run.seconds - (16_000.0 * block_s + 8.1e-3)).abs() < 1e-9, "{run:?}");
+        std::fs::write(folder.path().join("1.points"), "# block: 32\n1 1\n").unwrap();
+        let other = ModelledCluster::load(&path, None).unwrap().to_platform().unwrap_err();
+        assert!(
+            other.to_string().ends_with("has blocks of 32 elements a side, and others of 64"),
+            "{other}"
+        );
     }
 
     #[test]

@@ -77,6 +77,27 @@ impl GivenModels {
         Ok(Self { models, counts })
     }
 
+    /// Returns the points of each rank's devices, in blocks of a size that all have in common.
+    ///
+    /// # Errors
+    /// Returns [`Error::File`] for a file with blocks of another size than the first one's.
+    pub fn list_points(&self) -> Result<Vec<Vec<Vec<Point>>>, Error> {
+        let mut models = self.models.iter();
+        let of_ranks = self.counts.iter().map(|&count| {
+            let devices = models.by_ref().take(count).map(|(path, model)| {
+                let first = self.models[0].1.block;
+                if model.block == first {
+                    return Ok(model.points.clone());
+                }
+                let reason =
+                    format!("has blocks of {} elements a side, and others of {first}", model.block);
+                Err(Error::file(path, reason))
+            });
+            devices.collect()
+        });
+        of_ranks.collect()
+    }
+
     /// Returns the models of the devices of some ranks, in this order.
     pub fn among(&self, ranks: &[usize]) -> Self {
         let of_rank = |&rank: &usize| {

@@ -18,7 +18,7 @@ use isochron_tests::covering::Coverage;
 use isochron_tests::traps::TRAPS;
 use isochron_tests::{
     bad_times, cases, changes, general, golden, learning, learning_sessions, moving, own_loops,
-    own_matrices, partitions, parts, scalapack, table, travel,
+    own_matrices, partitions, parts, predictions, scalapack, table, travel,
 };
 
 /// The words of the command line.
@@ -117,6 +117,8 @@ fn run_own_loops(comm: &Arc<dyn Comm>, only: &str) {
     groups.run_shared("kernels of unlike speed", partitions::kernels_of_unlike_speed);
     groups.run_shared("models of one's own", partitions::models_of_ones_own);
     groups.run_shared("failing partitions", partitions::failing_partitions);
+    groups.run_shared("platforms", predictions::platforms);
+    groups.run_shared("groups", predictions::groups);
 }
 
 fn run_all(comm: &Arc<dyn Comm>, arguments: &CaseArguments) {

@@ -10,7 +10,7 @@ use isochron_tests::launch::{HANGS, Mpi, is_whole, libraries, prefix, run};
 
 use super::docs::find_root;
 use super::memcheck::{check_program, check_ranks};
-use super::own_loops::{SWEEPS, StencilOutcome, check_batch, check_partition};
+use super::own_loops::{SWEEPS, StencilOutcome, check_batch, check_partition, check_ring};
 
 /// Options under which the sources compile without a warning.
 const C_OPTIONS: &[&str] = &["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-O2"];
@@ -109,6 +109,16 @@ fn partitions_in_c_and_fortran_have_all_rows() {
     }
 }
 
+/// An algorithm of the program's own is predicted, chosen and run.
+#[test]
+fn a_ring_in_c_runs_on_the_ranks_that_it_has_chosen() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for mpi in libraries() {
+        let program = compile(&mpi, folder.path(), "examples/predict.c", &[]);
+        check_ring(&run(mpi.command::<&str>(4, &program, &[]), HANGS).success(), 4);
+    }
+}
+
 /// The stencils have the right cells in both languages. Their rows follow a slow rank in a few moves, and one that becomes
 /// slow within 20 sweeps. A rank may be without rows.
 #[test]
@@ -150,7 +160,7 @@ fn a_c_program_multiplies_its_own_matrices_in_its_own_communicator() {
 
 /// Block-cyclic on both kinds of grids with sources, rectangles, blocks and on one rank; row- and column-major with gaps; all
 /// types and operations; submatrices as ScaLAPACK describes them, and short first blocks. Shares, flags and blocks of loops. Partitions
-/// by kernels and models of the program.
+/// by kernels and models of the program. Algorithms of the program, right and wrong, and groups.
 /// From Fortran, what each call answers, and the sizes of structs. The devices of a later session come from the store.
 #[test]
 fn programs_in_c_and_fortran_find_every_answer_right() {
@@ -160,6 +170,9 @@ fn programs_in_c_and_fortran_find_every_answer_right() {
         ("tests/submatrices.c", 4, "the submatrices are right"),
         ("tests/loops.c", 3, "the loops are balanced"),
         ("tests/partitions.c", 3, "the partitions are right"),
+        ("tests/predictions.c", 1, "the predictions are right"),
+        ("tests/predictions.c", 2, "the predictions are right"),
+        ("tests/predictions.c", 4, "the predictions are right"),
         ("tests/calls.f90", 3, "all calls are right"),
     ] {
         for mpi in libraries() {
@@ -283,7 +296,7 @@ fn list_calls(header: &str) -> BTreeSet<String> {
         .filter(|line| !line.starts_with("//"))
         .filter_map(|line| line.split_once('(').map(|(before, _)| before))
         .flat_map(list_names)
-        .filter(|name| name != "isochron_open_comm")
+        .filter(|name| !["isochron_open_comm", "isochron_group_comm"].contains(&name.as_str()))
         .collect()
 }
 

@@ -7,7 +7,7 @@
 //! run-time lengths. An operation owns the memory that it uses until it is complete. After an error the library may still use
 //! that memory, so it is never freed.
 //!
-//! A program's own communicator is only duplicated. The duplicate returns errors; the program's error handlers stay as they
+//! A program's own communicator is only duplicated or split. The duplicate returns errors; the program's error handlers stay as they
 //! are. No call is made before MPI is initialised or after it is finalised.
 
 mod failure;
@@ -191,7 +191,7 @@ impl MpiComm {
                 let reason = "this process is no rank of it";
                 return Err(Error::parameter("communicator", "MPI_COMM_NULL", reason));
             }
-            let (mut own, mut inter, mut rank, mut size) = (null, 0, 0, 0);
+            let (mut own, mut inter, mut rank) = (null, 0, 0);
             ffi::MPI_Comm_rank(comm, &mut rank);
             let code = ffi::MPI_Comm_test_inter(comm, &mut inter);
             describe_code("MPI_Comm_test_inter", rank as usize, code)?;
@@ -201,13 +201,22 @@ impl MpiComm {
             }
             let code = ffi::MPI_Comm_dup(comm, &mut own);
             describe_code("MPI_Comm_dup", rank as usize, code)?;
-            ffi::MPI_Comm_set_errhandler(own, ffi::RSMPI_ERRORS_RETURN);
-            ffi::MPI_Comm_size(own, &mut size);
-            Ok(Self::wrap(own, [rank, size]))
+            Ok(Self::wrap(own))
         }
     }
 
-    fn wrap(comm: ffi::MPI_Comm, [rank, size]: [c_int; 2]) -> Self {
+    /// Takes a communicator over, and has it return errors.
+    ///
+    /// # Safety
+    /// MPI runs, and the communicator is live and of this value alone.
+    unsafe fn wrap(comm: ffi::MPI_Comm) -> Self {
+        let [mut rank, mut size] = [0; 2];
+        // SAFETY: as the caller says.
+        unsafe {
+            ffi::MPI_Comm_set_errhandler(comm, ffi::RSMPI_ERRORS_RETURN);
+            ffi::MPI_Comm_rank(comm, &mut rank);
+            ffi::MPI_Comm_size(comm, &mut size);
+        }
         let host_name = environment::processor_name().unwrap_or_else(|_| "unknown".to_string());
         let version = environment::library_version().unwrap_or_else(|_| "MPI".to_string());
         let implementation = short_version(&version);
@@ -237,6 +246,46 @@ impl MpiComm {
         let comm: &dyn Comm = self;
         let hosts = comm.gather(&OwnHost::read(&self.host_name))?;
         Ok(label_host(&hosts, self.rank))
+    }
+
+    /// Splits the communicator that Fortran knows by this number, whose ranks these are: returns the number of a communicator of the
+    /// ranks that give a number, as [`split`](Comm::split) does, which is the caller's to free. On the others it is the number of
+    /// `MPI_COMM_NULL`. The error handler is the one of the communicator that is split.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Comm`].
+    ///
+    /// # Safety
+    /// This communicator was [adopted](Self::adopt_fortran) from the one with the number `comm`, which has not been freed.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub unsafe fn split_fortran(&self, comm: c_int, number: Option<usize>) -> Result<c_int, Error> {
+        self.check_usable("MPI_Comm_split")?;
+        // SAFETY: MPI runs, and the communicator is live, as the caller says.
+        unsafe {
+            let made = self.split_raw(ffi::RSMPI_Comm_f2c(comm), number)?;
+            Ok(ffi::RSMPI_Comm_c2f(made))
+        }
+    }
+
+    /// Splits a communicator with the same ranks.
+    ///
+    /// # Safety
+    /// MPI runs, and the communicator is live.
+    unsafe fn split_raw(
+        &self,
+        comm: ffi::MPI_Comm,
+        number: Option<usize>,
+    ) -> Result<ffi::MPI_Comm, Error> {
+        // SAFETY: reading a constant that the library has set before MPI_Init returned.
+        let (mut made, none) = unsafe { (ffi::RSMPI_COMM_NULL, ffi::RSMPI_UNDEFINED) };
+        let colour = if number.is_some() { 0 } else { none };
+        // SAFETY: as the caller says.
+        let code =
+            unsafe { ffi::MPI_Comm_split(comm, colour, count(number.unwrap_or(0)), &mut made) };
+        self.check_code("MPI_Comm_split", code)?;
+        Ok(made)
     }
 
     /// Sets the length of the pieces that longer messages are cut into; 1 GiB by default.
@@ -542,6 +591,21 @@ impl Comm for MpiComm {
 
     fn sum_u64(&self, values: &mut [u64]) -> Result<(), Error> {
         self.sum(values, u64::to_le_bytes, u64::from_le_bytes)
+    }
+
+    fn split(&self, number: Option<usize>) -> Result<Option<Arc<dyn Comm>>, Error> {
+        self.check_usable("MPI_Comm_split")?;
+        // SAFETY: MPI runs, and this communicator is live, as is the one that is made of it for the ranks with a number.
+        unsafe {
+            let own = self.split_raw(self.comm, number)?;
+            if own == ffi::RSMPI_COMM_NULL {
+                return Ok(None);
+            }
+            let mut made = Self::wrap(own);
+            // No other host of fewer ranks has this name either.
+            (made.host, made.longest) = (self.host.clone(), self.longest);
+            Ok(Some(made.into()))
+        }
     }
 
     unsafe fn start(
