@@ -21,6 +21,53 @@ pub(crate) fn adopt_ranks(comm: Option<&Bound<'_, PyAny>>) -> Result<Arc<dyn Com
 
 #[cfg(feature = "mpi")]
 fn adopt_mpi(comm: &Bound<'_, PyAny>) -> Result<Arc<dyn Comm>, RaisedError> {
+    Ok(adopt_handle(comm)?.0.into())
+}
+
+/// Makes a group of these places, as a communicator of mpi4py; `None` on ranks that are free, and without a communicator.
+///
+/// # Collective
+/// All ranks of `comm`.
+pub(crate) fn adopt_group<'py>(
+    comm: Option<&Bound<'py, PyAny>>,
+    places: &[usize],
+) -> Result<Option<Bound<'py, PyAny>>, RaisedError> {
+    let Some(comm) = comm else {
+        isochron::predict::find_process(&LocalComm::new(), places)?;
+        return Ok(None);
+    };
+    split_mpi(comm, places)
+}
+
+#[cfg(feature = "mpi")]
+fn split_mpi<'py>(
+    comm: &Bound<'py, PyAny>,
+    places: &[usize],
+) -> Result<Option<Bound<'py, PyAny>>, RaisedError> {
+    let (ranks, handle) = adopt_handle(comm)?;
+    let py = comm.py();
+    let (process, made) = crate::thread_bound::run_detached(py, || {
+        let process = isochron::predict::find_process(&ranks, places)?;
+        // SAFETY: the ranks were adopted from the communicator of this handle, which lives as long as the call.
+        let made = unsafe { ranks.split_fortran(handle, process)? };
+        Ok::<_, isochron::Error>((process, made))
+    })?;
+    let mpi4py = py.import("mpi4py.MPI")?;
+    let made = process.map(|_| mpi4py.getattr("Comm")?.call_method1("f2py", (made,)));
+    Ok(made.transpose()?)
+}
+
+#[cfg(not(feature = "mpi"))]
+fn split_mpi<'py>(
+    comm: &Bound<'py, PyAny>,
+    _places: &[usize],
+) -> Result<Option<Bound<'py, PyAny>>, RaisedError> {
+    adopt_mpi(comm).map(|_| None)
+}
+
+/// Takes the ranks of a communicator of mpi4py. Returns its handle, too.
+#[cfg(feature = "mpi")]
+fn adopt_handle(comm: &Bound<'_, PyAny>) -> Result<(isochron::prelude::MpiComm, i32), RaisedError> {
     use isochron::prelude::MpiComm;
 
     let py = comm.py();
@@ -41,7 +88,7 @@ fn adopt_mpi(comm: &Bound<'_, PyAny>) -> Result<Arc<dyn Comm>, RaisedError> {
     // SAFETY: a communicator of mpi4py is live, or the null one; both use the same library.
     let adopted =
         crate::thread_bound::run_detached(py, || unsafe { MpiComm::adopt_fortran(handle) });
-    Ok(adopted?.into())
+    Ok((adopted?, handle))
 }
 
 /// Refuses an mpi4py of another MPI library than this package's.

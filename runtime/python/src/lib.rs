@@ -15,6 +15,7 @@ mod errors;
 mod models;
 mod moving;
 mod partition;
+mod predict;
 mod product;
 mod rebalancer;
 mod session;
@@ -39,6 +40,10 @@ mod _isochron {
     use crate::models::{PyModel, PySurface, PyTimeFunction};
     #[pymodule_export]
     use crate::partition::PyDynamicPartition;
+    #[pymodule_export]
+    use crate::predict::{
+        PyChoice, PyPlatform, PyPredictedRun, PyScheme, choose_algorithm, make_group, predict_time,
+    };
     #[pymodule_export]
     use crate::product::{PyLastRun, PyProduct};
     #[pymodule_export]

@@ -26,11 +26,11 @@ fn list_numbers(point: &Point) -> PointTuple {
 
 /// The first exception that the program's objects have raised in a call.
 #[derive(Clone, Default)]
-struct RaisedFirst(Rc<RefCell<Option<PyErr>>>);
+pub(crate) struct RaisedFirst(Rc<RefCell<Option<PyErr>>>);
 
 impl RaisedFirst {
     /// Calls the program. Returns the words of an exception.
-    fn call<R>(&self, body: impl FnOnce(Python<'_>) -> PyResult<R>) -> Result<R, String> {
+    pub fn call<R>(&self, body: impl FnOnce(Python<'_>) -> PyResult<R>) -> Result<R, String> {
         Python::attach(body).map_err(|error| {
             let words = error.to_string();
             self.0.borrow_mut().get_or_insert(error);
@@ -39,24 +39,24 @@ impl RaisedFirst {
     }
 
     /// Ends a call: this rank raises its own exception, where the others get its words.
-    fn settle<T>(&self, outcome: Result<T, Error>) -> Result<T, RaisedError> {
-        match (outcome, self.0.take()) {
-            (Err(_), Some(raised)) => Err(raised.into()),
-            (outcome, _) => Ok(outcome?),
+    pub fn settle<T>(&self, outcome: Result<T, Error>) -> Result<T, RaisedError> {
+        match self.0.take() {
+            Some(raised) => Err(raised.into()),
+            None => Ok(outcome?),
         }
     }
 }
 
 /// A kernel of the program.
-struct ObjectKernel {
+pub(crate) struct ObjectKernel {
     object: Py<PyAny>,
-    raised: RaisedFirst,
+    pub raised: RaisedFirst,
     /// The words of the last exception.
     words: Option<String>,
 }
 
 impl ObjectKernel {
-    fn read(kernel: &Bound<'_, PyAny>) -> Result<Self, RaisedError> {
+    pub fn read(kernel: &Bound<'_, PyAny>) -> Result<Self, RaisedError> {
         check_methods("kernel", kernel, &["initialize", "execute", "finalize"])?;
         Ok(Self { object: kernel.clone().unbind(), raised: RaisedFirst::default(), words: None })
     }
@@ -114,7 +114,8 @@ impl TimeModel for ObjectModel {
     }
 }
 
-fn check_methods(
+/// Refuses an object that lacks one of these methods.
+pub(crate) fn check_methods(
     name: &'static str,
     object: &Bound<'_, PyAny>,
     methods: &[&str],

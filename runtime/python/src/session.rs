@@ -14,6 +14,7 @@ use crate::devices::PyDevice;
 use crate::distribution::PyDistribution;
 use crate::errors::{Count, Number, RaisedError, agree_on};
 use crate::partition::{PointTuple, PyDynamicPartition, benchmark_kernel};
+use crate::predict::PyPlatform;
 use crate::product::{ProductKeywords, PyLastRun, PyMatrices, PyProduct};
 use crate::session_state::{PySession, SessionState};
 use crate::settings::{read_setting, to_python};
@@ -192,6 +193,19 @@ impl PySession {
         settings: Option<&Bound<'_, PyDict>>,
     ) -> Result<PyDynamicPartition, RaisedError> {
         PyDynamicPartition::begin(py, self, total.0, models.unwrap_or_default(), settings)
+    }
+
+    /// Measures the speed of each rank by a kernel with each of `sizes` units, as `benchmark` does, and the network between the ranks, which
+    /// takes at most about a second. Returns the `Platform` whose places are the ranks, the same on all of them. The settings are those of
+    /// `benchmark`. All ranks call it together, with the same sizes and settings.
+    #[pyo3(signature = (kernel, sizes, **settings))]
+    fn recon(
+        &self,
+        kernel: &Bound<'_, PyAny>,
+        sizes: Vec<Count<u64>>,
+        settings: Option<&Bound<'_, PyDict>>,
+    ) -> Result<PyPlatform, RaisedError> {
+        PyPlatform::recon(self, kernel, sizes, settings)
     }
 
     /// Adds the times that the session has learnt to the model store, so that later sessions begin with them. It does nothing

@@ -75,6 +75,22 @@ pub fn check_partition(output: &str, of_row: usize) {
     assert_eq!(numbers.iter().map(|line| line[1]).sum::<usize>(), 3000, "{output}");
 }
 
+/// Checks that a ring of at most this many processes was predicted and measured.
+///
+/// # Panics
+/// If it was not.
+pub fn check_ring(output: &str, ranks: usize) {
+    let words: Vec<&str> = output.split_whitespace().collect();
+    let [count, "processes:", "predicted", predicted, "s,", "measured", measured, "s"] = words[..]
+    else {
+        panic!("{output}");
+    };
+    assert!((1..=ranks).contains(&count.parse().expect("a number")), "{output}");
+    for time_s in [predicted, measured] {
+        assert!(time_s.parse::<f64>().expect("a time") > 0.0, "{output}");
+    }
+}
+
 /// Returns the sum of the bits of the stencils' cells after [`SWEEPS`] sweeps on one plate.
 ///
 /// What a boundary does travels a cell a sweep. So a plate that is just large enough has all the cells there are: its

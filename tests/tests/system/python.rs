@@ -9,7 +9,7 @@ use isochron_tests::launch::{HANGS, Mpi, Outcome, libraries, python, python_pack
 use isochron_tests::launch::{is_whole, wheel_without_mpi};
 
 use super::docs::write_program;
-use super::own_loops::{SWEEPS, StencilOutcome, check_batch, check_partition};
+use super::own_loops::{SWEEPS, StencilOutcome, check_batch, check_partition, check_ring};
 
 /// A virtual environment with a wheel and NumPy.
 #[derive(Clone, Copy)]
@@ -230,7 +230,7 @@ fn the_python_package_works_on_three_ranks_over_mpi4py() {
         let output = run_ranks(&mpi, 3, &[&script]).success();
         // UCX writes lines of its own if a rank leaves with messages under way.
         let done = output.lines().filter(|line| line.starts_with("test_"));
-        assert_eq!(done.count(), 11, "{}: {output}", mpi.name);
+        assert_eq!(done.count(), 13, "{}: {output}", mpi.name);
     }
 }
 
@@ -260,6 +260,14 @@ fn a_partition_in_python_has_all_rows() {
     let script = find_script("../runtime/python/examples/partition.py");
     let [mpi, _] = libraries();
     check_partition(&run_ranks(&mpi, 3, &[&script]).success(), 500);
+}
+
+#[test]
+fn a_ring_in_python_runs_on_the_ranks_that_it_has_chosen() {
+    let script = find_script("../runtime/python/examples/predict.py");
+    for (mpi, ranks) in libraries().iter().zip([2, 1]) {
+        check_ring(&run_ranks(mpi, ranks, &[&script]).success(), ranks);
+    }
 }
 
 #[test]

@@ -1,6 +1,8 @@
 """Every argument of every call, with values of wrong types and with wrong values."""
 
 import inspect
+import pathlib
+import tempfile
 
 import numpy
 
@@ -29,6 +31,41 @@ class Nothing:
         pass
 
 
+class Stages(isochron.Algorithm):
+    """Two processes, of which the first hands on to the second."""
+
+    def __init__(self, work=10):
+        self.work = work
+
+    def processes(self):
+        return 2
+
+    def volume(self, process):
+        return self.work if process else 0.5 * self.work + 5
+
+    def bytes(self, source, to):
+        return 8 if source < to else 0
+
+    def scheme(self, order):
+        with order.seq():
+            order.compute(0, 100)
+            order.transfer(0, 1, 100)
+        with order.repeat(4), order.par():
+            order.compute(1, 25)
+
+
+def write_platform(folder):
+    """Writes two nodes of 1 and 2 units a second, and messages of a second and one for each 8 bytes. Returns the path."""
+    nodes = ""
+    for name, seconds in ("slow", 10), ("fast", 5):
+        pathlib.Path(folder, f"{name}.points").write_text(f"# block: 1\n10 {seconds}\n")
+        nodes += f'[[node]]\n[[node.device]]\nname = "cpu0"\npoints = "{name}.points"\n'
+    path = pathlib.Path(folder, "platform.toml")
+    network = "[network]\nlevels = [{ points = [{ bytes = 0, time_s = 1 }, { bytes = 8, time_s = 2 }] }]\n"
+    path.write_text("schema = 1\n" + nodes + network)
+    return str(path)
+
+
 def list_calls(session):
     """Returns each call with arguments, by name, with a valid value of each."""
     on = isochron.Distribution.on_one(4, 4)
@@ -46,7 +83,8 @@ def list_calls(session):
     }  # fmt: skip
     measured = {"confidence": 0.9, "precision": 0.5, "min_reps": 2, "max_reps": 3, "max_seconds": 0.01}
     divided = {"epsilon": 0.5, "max_iterations": 3, "fit": "piecewise-speed", "partitioner": "gpa", "granule": 2}
-    kernel = Nothing()
+    kernel, path = Nothing(), write_platform(tempfile.mkdtemp())
+    platform = isochron.Platform.of_file(path)
     opened = {
         "comm": None, "platform": None, "grouping": "node", "blas": "embedded", "element": "f32", "store": "none", "models": None,
         "reserved_cores": [], "host_scope": "comm",
@@ -99,6 +137,11 @@ def list_calls(session):
             {"total": 9, "models": [kernel], "unbound": True} | measured | divided,
         ),
         "DynamicPartition.iterate": (session.partition(9).iterate, {"kernel": kernel}),
+        "Session.recon": (session.recon, {"kernel": kernel, "sizes": [3, 5], "unbound": True} | measured),
+        "Platform.of_file": (isochron.Platform.of_file, {"path": path, "models": None}),
+        "timeof": (isochron.timeof, {"algorithm": Stages(), "platform": platform, "places": [0, 1]}),
+        "choose": (isochron.choose, {"algorithms": [Stages()], "platform": platform}),
+        "group": (isochron.group, {"places": [0], "comm": None}),
         "Product.run": (
             session.prepare([on] * 3, float, strategy="homogeneous").run,
             {"a": rows, "b": rows, "c": rows.copy(), "alpha": 1.0, "beta": 0.0},
@@ -118,7 +161,8 @@ def list_calls(session):
 WRONG_TYPES = {"sizes": ["1", {}, object]}
 WRONG_VALUES = {
     "platform": ["/no/such/file.toml"], "models": ["/no/such/folder"], "state": [b"nothing"], "on": [[]], "unbound": [],
-    "Session.partition(models=...)": [[Nothing(), Nothing()]],
+    "Session.partition(models=...)": [[Nothing(), Nothing()]], "path": ["/no/such/file.toml"],
+    "timeof(platform=...)": [], "choose(platform=...)": [],
 }  # fmt: skip
 
 
@@ -175,6 +219,8 @@ def check_arguments(session, stub):
     calls = list_calls(session)
     wanted = {}
     for name, kind in stub.items():
+        if name in ("Algorithm", "Scheme"):  # the program's, and only while it is asked for
+            continue
         members = {name: kind}
         if isinstance(kind, type):
             members = {} if "__new__" not in vars(kind) else {name: kind}

@@ -445,6 +445,68 @@ def test_each_wrong_argument_is_an_exception_of_one_kind(session):
     assert isinstance(isochron.InputError("x"), ValueError)
 
 
+def test_a_stage_after_the_other_takes_the_sum_of_their_times():
+    """Two nodes of 1 and 2 units a second, and messages of a second and one for each 8 bytes."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = arguments.write_platform(folder)
+        platform = isochron.Platform.of_file(path)
+        refuses(lambda: isochron.Platform.of_file(path, models=folder), "no model of device cpu0")
+    assert len(platform) == 2
+    run = isochron.timeof(arguments.Stages(), platform, [0, 1])
+    assert (run.seconds, run.compute_s, run.slowest) == (10 + 2 + 5, 10, 0)
+    choice = isochron.choose([arguments.Stages(30), arguments.Stages(10)], platform)
+    assert (choice.chosen, choice.places, choice.is_exact) == (1, [0, 1], True)
+    assert choice.seconds == [20 + 2 + 15, 17] and choice.run.seconds == 17
+    assert isochron.group([0]) is None
+    refuses(lambda: isochron.group([1]), "places = [1]")
+
+
+def test_what_is_wrong_with_an_algorithm_is_told():
+    with tempfile.TemporaryDirectory() as folder:
+        platform = isochron.Platform.of_file(arguments.write_platform(folder))
+
+    def tell(places=(0, 1), **methods):
+        """Makes an algorithm of which some methods are others."""
+        stages = arguments.Stages()
+        vars(stages).update(methods)
+        return lambda: isochron.timeof(stages, platform, list(places))
+
+    def leave_open(order):
+        order.repeat(2)
+
+    def end_twice(order):
+        with order.par():
+            with order:
+                pass
+
+    kept = []
+    refuses(tell(volume=lambda process: -1), "-1 units of work of process 0")
+    refuses(tell(bytes=lambda source, to: numpy.nan), "NaN bytes from process 0 to 1")
+    refuses(tell(scheme=lambda order: order.compute(0, 50)), "50 % of the work of process 0, not 100 %")
+    refuses(tell(scheme=lambda order: order.compute(2, 100)), "work of the process 2 of 2")
+    refuses(tell(scheme=leave_open), "a section without an end")
+    refuses(tell(scheme=end_twice), "no section is open")
+    refuses(tell(scheme=kept.append), "0 % of the work of process 0")
+    refuses(lambda: kept[0].compute(0, 100), "closed")
+    refuses(tell(places=[0, 2]), "2 processes need as many of the 2 places")
+    refuses(tell(processes=lambda: 3), "3 processes need as many of the 2 places")
+    refuses(tell(processes=lambda: -1), kind=None)
+    refuses(tell(volume=lambda process: "much"), kind=TypeError)
+    refuses(lambda: isochron.choose([], platform), "no algorithm has at most 2 processes")
+    refuses(lambda: isochron.timeof(object(), platform, [0]), "no method processes", kind=TypeError)
+    for method in "processes", "volume", "size", "bytes", "scheme":
+        call = tell(**{method: lambda *_: 1 / 0})
+        try:
+            call()
+        except ZeroDivisionError:
+            continue
+        raise AssertionError(f"the exception of {method} was lost")
+    try:
+        isochron.timeof(isochron.Algorithm(), platform, [0])
+    except NotImplementedError as error:
+        assert str(error) == "processes"
+
+
 def test_elements_are_listed_and_filled(session):
     whole = numpy.arange(12 * 10.0).reshape(12, 10)
     cyclic = isochron.Distribution.block_cyclic(12, 10, (3, 4), (2, 2), first_block=(2, 1), sources=(1, 0), grid_order="F")

@@ -267,6 +267,56 @@ def test_exceptions_of_kernels_and_models_reach_all_ranks():
     assert "closed" in str(error), error
 
 
+class Chain(isochron.Algorithm):
+    """Each process works, and hands on to the next."""
+
+    def __init__(self, count):
+        self.count = count
+
+    def processes(self):
+        return self.count
+
+    def volume(self, process):
+        return 10 * (process + 1)
+
+    def bytes(self, source, to):
+        return 8 if to == source + 1 else 0
+
+    def scheme(self, order):
+        for process in range(self.count):
+            order.compute(process, 100)
+            if process + 1 < self.count:
+                order.transfer(process, process + 1, 100)
+
+
+def test_an_algorithm_runs_on_the_ranks_that_were_chosen():
+    with isochron.Session(WORLD, blas="embedded") as session:
+        platform = session.recon(Limited(), [2, 20], max_reps=3)
+        assert len(platform) == 3
+        run = isochron.timeof(Chain(3), platform, [2, 0, 1])
+        choice = isochron.choose([Chain(2), Chain(3), Chain(4)], platform)
+        assert choice.chosen == 0 and choice.is_exact and choice.seconds[2] == numpy.inf and choice.run.seconds == choice.seconds[0]
+        assert WORLD.allgather((run.seconds, choice.places)) == [(run.seconds, choice.places)] * 3
+    group = isochron.group(choice.places, WORLD)
+    assert (group is None) == (WORLD.rank not in choice.places)
+    if group is not None:
+        assert group.allgather(WORLD.rank) == choice.places
+        group.Free()
+    assert isochron.group([2, 1, 0], WORLD).rank == 2 - WORLD.rank
+
+
+def test_wrong_platforms_and_groups_are_told_on_all_ranks():
+    with isochron.Session(WORLD, blas="embedded") as session:
+        kernel = Limited(raises_at=20 if WORLD.rank == 1 else None)
+        caught_on(1, ZeroDivisionError, "no tape for 20", lambda: session.recon(kernel, [2, 20]))
+        for sizes, words in ([], "above 0"), ([2, 3 + WORLD.rank], "sizes is [2,3] on rank 0"):
+            error = refused(lambda: session.recon(kernel, sizes))
+            assert isinstance(error, isochron.InputError) and words in str(error), repr(error)
+    for places, words in ([1, 1], "different ranks"), ([3], "each below 3"), ([WORLD.rank], "places is [0] on rank 0"):
+        error = refused(lambda: isochron.group(places, WORLD))
+        assert isinstance(error, isochron.InputError) and words in str(error), repr(error)
+
+
 def leave_on_one_rank():
     if WORLD.rank == 1:
         raise ZeroDivisionError("no rows left")
