@@ -8,6 +8,7 @@ use isochron_core::plan::{ModelledCluster, Plan, PlanAhead, Problem, WhatIf};
 use isochron_devices::ElementType;
 use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 use isochron_hierarchy::layout::{Arrangement, Grid, Method};
+use isochron_hierarchy::predict::EqualRanks;
 use serde::Serialize;
 
 use crate::documents::FormatVersion;
@@ -62,6 +63,9 @@ pub struct PlanArguments {
     /// Also say what binds the fastest candidate, and what one more node, faster links or more memory would bring
     #[arg(long)]
     explain: bool,
+    /// Also print the ranks of each host, their grid and the block for a program that gives all ranks equal parts, as `pdgemm` does
+    #[arg(long)]
+    scalapack: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -84,6 +88,39 @@ pub struct PlanDocument {
     /// What changes of the cluster would bring, with `--explain`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     explained: Vec<WhatIf>,
+    /// The best ranks for equal parts, with `--scalapack`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    equal_ranks: Option<RanksDocument>,
+}
+
+/// Ranks for a program that gives all ranks equal parts.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+struct RanksDocument {
+    /// Block size.
+    block: usize,
+    /// Rows of the grid.
+    rows: usize,
+    /// Columns of the grid.
+    cols: usize,
+    /// Predicted seconds of the arithmetic of the slowest host.
+    compute_s: f64,
+    /// Predicted seconds of the messages of the busiest link, if none is hidden.
+    travel_s: f64,
+    /// The hosts, in the order of their ranks. These fill the grid row by row.
+    hosts: Vec<HostRanks>,
+}
+
+/// The ranks of a host.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+struct HostRanks {
+    /// Its name, or its number if it has none.
+    host: String,
+    /// Number of ranks.
+    ranks: usize,
+    /// Threads of each rank; `null` if its cores are not known.
+    threads: Option<usize>,
 }
 
 /// A way to multiply, and its predicted seconds.
@@ -122,17 +159,23 @@ pub fn run(arguments: &PlanArguments) -> Result<Answer, Failure> {
     } else {
         Vec::new()
     };
+    let equal_ranks = match arguments.scalapack {
+        true => Some(arguments.planned.choose_ranks(&cluster)?),
+        false => None,
+    };
     let candidates = found.iter().map(PlanCandidate::new);
     let document = PlanDocument {
         schema: FormatVersion,
         candidates: candidates.collect(),
         plan: fastest.ahead.plan.clone(),
         explained,
+        equal_ranks,
     };
     Answer::new(arguments.json, &document, |document| {
         let listed = document.candidates.iter().take(arguments.list);
         let plan = format_plan(&document.plan, output_width());
-        format!("{}\n{plan}{}", tabulate(listed), explain(document))
+        let ranks = document.equal_ranks.as_ref().map(RanksDocument::format).unwrap_or_default();
+        format!("{}\n{plan}{}{ranks}", tabulate(listed), explain(document))
     })
 }
 
@@ -165,6 +208,23 @@ impl PlannedArguments {
             found[..=place].rotate_right(1);
         }
         Ok(found)
+    }
+
+    /// Chooses the ranks for equal parts, and the block.
+    fn choose_ranks(&self, cluster: &ModelledCluster) -> Result<RanksDocument, Failure> {
+        let mut found = Vec::new();
+        for &block in &self.block {
+            found.push((block, cluster.choose_ranks(&self.problem(block)?)?));
+        }
+        let best = found.into_iter().min_by(|a, b| a.1.wall_s().total_cmp(&b.1.wall_s()));
+        let (block, EqualRanks { ranks, grid, compute_s, travel_s }) =
+            best.ok_or_else(|| Failure::input("--block: no block size"))?;
+        let hosts = cluster.list_hosts().into_iter().zip(ranks).map(|((host, cores), ranks)| {
+            let threads = (cores > 0 && ranks > 0).then(|| cores / ranks);
+            HostRanks { host, ranks, threads }
+        });
+        let hosts = hosts.collect();
+        Ok(RanksDocument { block, rows: grid.rows, cols: grid.cols, compute_s, travel_s, hosts })
     }
 
     fn problem(&self, block: usize) -> Result<Problem, Error> {
@@ -241,6 +301,20 @@ impl PlanCandidate {
             compute_s: *compute_s,
             travel_s: *travel_s,
         }
+    }
+}
+
+impl RanksDocument {
+    fn format(&self) -> String {
+        let Self { block, rows, cols, compute_s, travel_s, hosts } = self;
+        let mut table = TextTable::new(1, "host|ranks|threads");
+        for HostRanks { host, ranks, threads } in hosts {
+            let threads = threads.map_or("-".to_owned(), |threads| threads.to_string());
+            table.add_row([host.clone(), ranks.to_string(), threads]);
+        }
+        format!(
+            "\nequal parts: a grid of {rows}x{cols} by rows, blocks of {block}; arithmetic {compute_s:.3} s, messages {travel_s:.3} s\n{table}"
+        )
     }
 }
 

@@ -16,8 +16,9 @@ use isochron_devices::kernel::Kernel;
 use isochron_hierarchy::model::{Fit, Point, SpeedModel};
 use isochron_hierarchy::network::Network;
 pub use isochron_hierarchy::predict::{
-    Algorithm, AlgorithmError, Choice, Platform, PredictedRun, Scheme, choose, timeof,
+    Algorithm, AlgorithmError, Binding, Choice, Platform, PredictedRun, Scheme, choose, timeof,
 };
+use isochron_hierarchy::times::{LogTime, find_median};
 
 use crate::comm::{CollectiveCall, Comm};
 use crate::error::Error;
@@ -62,12 +63,19 @@ impl Session {
         let mine = sizes.iter().map(|&d| self.benchmark(kernel, d, config));
         let all = comm.gather(&mine.collect::<Result<Vec<Point>, Error>>()?)?;
         let speeds = all.iter().map(|points| FIT.model(points)).collect::<Result<_, _>>()?;
+        let noise = all.iter().map(|points| find_noise(points)).fold(0.0, f64::max);
         // As precisely as the longest run is worth.
         self.models.network.measure(&*comm, f64::INFINITY)?;
         let network = self.models.network.network();
         let network = network.unwrap_or_else(|| Network::flat(0.0, f64::INFINITY));
-        Ok(Platform { speeds, network })
+        Ok(Platform { speeds, network, noise })
     }
+}
+
+/// Returns the relative standard error of a device's times; 0 without intervals.
+pub(crate) fn find_noise(points: &[Point]) -> f64 {
+    let errors = points.iter().map(|point| LogTime::of_point(point, 0.0).variance.sqrt());
+    find_median(&errors.collect::<Vec<_>>())
 }
 
 /// Makes the speed of a node of its devices' points, each with the part of the units that lets all end together.

@@ -52,7 +52,7 @@ impl EqualRanks {
     /// of A passes along the rows of the grid and one of B along its columns, once to each host.
     ///
     /// # Errors
-    /// Returns [`PartitionError`] if the hosts' models do not admit a division.
+    /// Returns [`PartitionError`] if there are no hosts, or their models do not admit a division.
     ///
     /// # References
     /// Alonso, Reddy and Lastovetsky 2009, sections 3 and 4: applications of equal parts with the best combination of processes and threads, and
@@ -62,7 +62,7 @@ impl EqualRanks {
         side: usize,
         hosts: &[RankHost<'_>],
         network: &Network,
-    ) -> Result<Option<Self>, PartitionError> {
+    ) -> Result<Self, PartitionError> {
         let cores = hosts.iter().map(|host| host.cores).fold(0, usize::saturating_add);
         let most = cores.min(MOST_RANKS * hosts.len());
         let [units, updates] =
@@ -98,7 +98,7 @@ impl EqualRanks {
         }
         let least_s = found.iter().map(Self::wall_s).fold(f64::INFINITY, f64::min);
         let mut tied = found.into_iter().filter(|ranks| ranks.wall_s() <= (1.0 + TIE) * least_s);
-        Ok(tied.next())
+        tied.next().ok_or(PartitionError::NoDevices { total: 1 })
     }
 }
 
@@ -158,7 +158,7 @@ mod tests {
             .collect();
         let problem = Problem::new(side, side, side, 64).unwrap();
         let network = Network::flat(1e-5, bytes_per_s);
-        EqualRanks::choose(&problem, 1, &hosts, &network).unwrap().unwrap()
+        EqualRanks::choose(&problem, 1, &hosts, &network).unwrap()
     }
 
     #[test]

@@ -21,6 +21,10 @@ module isochron
   integer(c_int64_t), parameter :: ISOCHRON_BLOCK_CYCLIC = 1
   integer(c_int64_t), parameter :: ISOCHRON_RECTANGLES = 2
   integer(c_int64_t), parameter :: ISOCHRON_BLOCKS = 3
+  integer(c_int64_t), parameter :: ISOCHRON_WORK = 0
+  integer(c_int64_t), parameter :: ISOCHRON_SENDS = 1
+  integer(c_int64_t), parameter :: ISOCHRON_RECEIVES = 2
+  integer(c_int64_t), parameter :: ISOCHRON_UPLINK = 3
 
   integer(c_int), parameter :: ISOCHRON_F32 = 0
   integer(c_int), parameter :: ISOCHRON_F64 = 1
@@ -143,10 +147,14 @@ module isochron
 
   ! A predicted run.
   type, bind(c) :: isochron_predicted_t
-    integer(c_int64_t) :: struct_size = 56
+    integer(c_int64_t) :: struct_size = 88
     real(c_double) :: seconds = 0
+    real(c_double) :: low_s = 0
+    real(c_double) :: high_s = 0
     real(c_double) :: compute_s = 0
     integer(c_int64_t) :: slowest = 0
+    integer(c_int64_t) :: binds = 0
+    integer(c_int64_t) :: bound = 0
     integer(c_int64_t) :: processes = 0
     integer(c_int64_t) :: chosen = 0
     integer(c_int64_t) :: is_exact = 0

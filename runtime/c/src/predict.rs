@@ -10,7 +10,7 @@ use std::{mem, ptr};
 use isochron::devices::kernel::KernelTable;
 use isochron::plan::ModelledCluster;
 use isochron::predict::{
-    Algorithm, AlgorithmError, Platform, PredictedRun, Scheme, choose, timeof,
+    Algorithm, AlgorithmError, Binding, Platform, PredictedRun, Scheme, choose, timeof,
 };
 use isochron::prelude::{Error, LocalComm};
 
@@ -73,6 +73,15 @@ unsafe impl SizedStruct for AlgorithmTable {
     const SIZES: &'static [usize] = &[size_of::<Self>()];
 }
 
+/// The place of the process `bound` computes longest of all.
+pub const ISOCHRON_WORK: i64 = 0;
+/// It sends.
+pub const ISOCHRON_SENDS: i64 = 1;
+/// It receives.
+pub const ISOCHRON_RECEIVES: i64 = 2;
+/// The uplink `bound` of the platform's network is busy longest.
+pub const ISOCHRON_UPLINK: i64 = 3;
+
 /// A predicted run. Set struct_size to sizeof(isochron_predicted_t). Later versions may append fields.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
@@ -81,10 +90,18 @@ pub struct PredictedTable {
     pub struct_size: i64,
     /// Seconds.
     pub seconds: f64,
+    /// The least seconds that nine of ten runs take.
+    pub low_s: f64,
+    /// The most.
+    pub high_s: f64,
     /// Seconds in which the busiest process computes.
     pub compute_s: f64,
     /// The process that computes longest.
     pub slowest: i64,
+    /// The kind of the part that is busy longest: ISOCHRON_WORK, ISOCHRON_SENDS, ISOCHRON_RECEIVES or ISOCHRON_UPLINK.
+    pub binds: i64,
+    /// The process, or the uplink.
+    pub bound: i64,
     /// Number of processes.
     pub processes: i64,
     /// The number of the algorithm in the list of isochron_choose, from 0.
@@ -101,11 +118,22 @@ unsafe impl SizedStruct for PredictedTable {
 
 impl PredictedTable {
     fn of(run: &PredictedRun, processes: usize) -> Self {
+        let (binds, bound) = match run.binds {
+            Binding::Work(process) => (ISOCHRON_WORK, process),
+            Binding::Sends(process) => (ISOCHRON_SENDS, process),
+            Binding::Receives(process) => (ISOCHRON_RECEIVES, process),
+            Binding::Uplink(uplink) => (ISOCHRON_UPLINK, uplink),
+        };
+        let [low_s, high_s] = run.bounds_s;
         Self {
             struct_size: size_of::<Self>() as i64,
             seconds: run.seconds,
+            low_s,
+            high_s,
             compute_s: run.compute_s,
             slowest: run.slowest as i64,
+            binds,
+            bound: bound as i64,
             processes: processes as i64,
             ..Self::default()
         }

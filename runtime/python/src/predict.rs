@@ -4,7 +4,9 @@ use std::mem;
 use std::path::PathBuf;
 
 use isochron::plan::ModelledCluster;
-use isochron::predict::{Algorithm, AlgorithmError, Platform, Scheme, choose, timeof};
+use isochron::predict::{
+    Algorithm, AlgorithmError, Binding, Platform, PredictedRun, Scheme, choose, timeof,
+};
 use isochron::prelude::Error;
 use pyo3::call::PyCallArgs;
 use pyo3::prelude::*;
@@ -56,7 +58,8 @@ impl PyPlatform {
     }
 }
 
-/// A predicted run. `slowest` is the process that computes longest, for `compute_s` of the `seconds`.
+/// A predicted run. `slowest` is the process that computes longest, for `compute_s` of the `seconds`. Nine of ten runs take seconds within
+/// `bounds_s`. `binds` is what is busy longest: `("work", process)`, `("sends", process)`, `("receives", process)` or `("uplink", number)`.
 #[pyclass(name = "PredictedRun", module = "isochron", frozen, get_all, skip_from_py_object)]
 #[derive(Clone)]
 pub struct PyPredictedRun {
@@ -66,11 +69,22 @@ pub struct PyPredictedRun {
     compute_s: f64,
     /// The process that computes longest.
     slowest: usize,
+    /// The least and the most seconds of nine of ten runs.
+    bounds_s: (f64, f64),
+    /// The kind and the number of the part that is busy longest.
+    binds: (&'static str, usize),
 }
 
-impl From<isochron::predict::PredictedRun> for PyPredictedRun {
-    fn from(run: isochron::predict::PredictedRun) -> Self {
-        Self { seconds: run.seconds, compute_s: run.compute_s, slowest: run.slowest }
+impl From<PredictedRun> for PyPredictedRun {
+    fn from(run: PredictedRun) -> Self {
+        let binds = match run.binds {
+            Binding::Work(process) => ("work", process),
+            Binding::Sends(process) => ("sends", process),
+            Binding::Receives(process) => ("receives", process),
+            Binding::Uplink(uplink) => ("uplink", uplink),
+        };
+        let PredictedRun { seconds, compute_s, slowest, bounds_s, .. } = run;
+        Self { seconds, compute_s, slowest, bounds_s: bounds_s.into(), binds }
     }
 }
 

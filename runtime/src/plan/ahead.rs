@@ -3,12 +3,14 @@
 use std::path::Path;
 
 use isochron_devices::MeasureConfig;
-use isochron_hierarchy::balance::{BalanceConfig, BalanceStep, Extent, Strategy};
+use isochron_hierarchy::balance::{BalanceConfig, BalanceError, BalanceStep, Extent, Strategy};
 use isochron_hierarchy::decide::{Decision, Modelled, PlanAnswer, PlanRequest, Planner};
 use isochron_hierarchy::layout::Arrangement;
 use isochron_hierarchy::model::Point;
 use isochron_hierarchy::network::Network;
-use isochron_hierarchy::predict::{self, Cluster, find_bounds, reduction_phase, wall_s};
+use isochron_hierarchy::predict::{
+    self, Cluster, EqualRanks, RankHost, find_bounds, reduction_phase, wall_s,
+};
 use serde::Serialize;
 
 use super::measuring::{count_fewest_steps, note_prediction};
@@ -102,6 +104,15 @@ impl ModelledCluster {
         self.nodes.len()
     }
 
+    /// Lists the names of the nodes' hosts, or their numbers without one, and the cores that their devices ask for; 0 if that is not known.
+    pub fn list_hosts(&self) -> Vec<(String, usize)> {
+        let hosts = self.nodes.iter().map(|node| {
+            let name = if node.host.is_empty() { node.rank.to_string() } else { node.host.clone() };
+            (name, node.devices.iter().map(|device| device.cores).sum())
+        });
+        hosts.collect()
+    }
+
     /// Returns the cluster of some of the nodes, in this order; a node that comes again is another one like it.
     #[must_use]
     pub fn among(&self, nodes: &[usize]) -> Self {
@@ -143,6 +154,21 @@ impl ModelledCluster {
             network: self.network.clone(),
             noise: self.models.noise(),
         })
+    }
+
+    /// Chooses the ranks of each node for a program that gives all ranks equal parts of C, such as ScaLAPACK: a node of unknown cores may have any
+    /// number. The blocks are those of the problem.
+    ///
+    /// # Errors
+    /// Returns the errors of [`to_platform`](Self::to_platform); [`Error::Decide`] if the models do not admit a division.
+    pub fn choose_ranks(&self, problem: &Problem) -> Result<EqualRanks, Error> {
+        let platform = self.to_platform()?;
+        let hosts = platform.speeds.iter().zip(self.list_hosts()).map(|(speed, (_, cores))| {
+            RankHost { speed: &**speed, cores: if cores == 0 { usize::MAX } else { cores } }
+        });
+        let hosts: Vec<RankHost<'_>> = hosts.collect();
+        EqualRanks::choose(problem, self.models.block(), &hosts, &self.network)
+            .map_err(|error| Error::from(BalanceError::Partition(error)))
     }
 
     /// Plans a multiplication by the models, with the strategy [`Strategy::Fpm`] unless the nodes are to have even parts, and

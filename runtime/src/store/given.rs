@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use isochron_devices::ElementType;
 use isochron_hierarchy::model::{PiecewiseFpm, Point, SpeedModel as _};
-use isochron_hierarchy::times::{LogTime, find_median};
 
 use super::known::{KnownFrom, KnownTimes, split_ranks};
 use crate::error::Error;
 use crate::input::platform;
+use crate::predict::find_noise;
 use isochron_devices::internal::{NodeSpec, SavedModel};
 use isochron_hierarchy::printable::show_name;
 
@@ -77,6 +77,11 @@ impl GivenModels {
         Ok(Self { models, counts })
     }
 
+    /// Rows and columns of the blocks of the first device.
+    pub fn block(&self) -> usize {
+        self.models.first().map_or(1, |(_, model)| model.block as usize)
+    }
+
     /// Returns the points of each rank's devices, in blocks of a size that all have in common.
     ///
     /// # Errors
@@ -131,12 +136,7 @@ impl GivenModels {
 
     /// Returns the relative standard error of the times of the device that is known least; 0 without intervals.
     pub fn noise(&self) -> f64 {
-        let of_device = |model: &SavedModel| {
-            let errors =
-                model.points.iter().map(|point| LogTime::of_point(point, 0.0).variance.sqrt());
-            find_median(&errors.collect::<Vec<_>>())
-        };
-        self.models.iter().map(|(_, model)| of_device(model)).fold(0.0, f64::max)
+        self.models.iter().map(|(_, model)| find_noise(&model.points)).fold(0.0, f64::max)
     }
 
     /// Returns the times of updates of this width with elements of this type, for each rank's devices.

@@ -85,7 +85,7 @@ pub fn check_ring(output: &str, ranks: usize) {
     else {
         panic!("{output}");
     };
-    assert!((1..=ranks).contains(&count.parse().expect("a number")), "{output}");
+    assert!((1..=ranks).contains(&count.parse::<usize>().expect("a number")), "{output}");
     for time_s in [predicted, measured] {
         assert!(time_s.parse::<f64>().expect("a time") > 0.0, "{output}");
     }
