@@ -228,9 +228,23 @@ mod tests {
         let layout = columns::br(&[1.0, 1.0], 1, 2).unwrap();
         let plan = Plan::with_layout(problem, layout, &[vec![4], vec![4]]).unwrap();
         assert_eq!((plan.count_replayed(), plan.steps(0)), (4, 4));
-        let [computes, first, second, _] = &plan.replay(0)[..] else { panic!("four") };
-        assert_eq!(computes, "");
-        assert_eq!(first, "");
-        assert_eq!(second, "");
+        let processes = plan.replay(0);
+        let [computes, first, second, _] = &processes[..] else { panic!("four: {processes:?}") };
+        let expect = |found: &str, process: usize, actions: &str| {
+            let lines = actions.split(", ").map(|action| format!("{process} {action}\n"));
+            assert_eq!(found, lines.collect::<String>());
+        };
+        let steps = "compute 0, send 1 0 1, recv 2 0 1, compute 0, recv 3 0 1, compute 0, recv 1 0 1, compute 0";
+        expect(
+            computes,
+            0,
+            &format!("init, recv 1 0 1, send 2 0 1, send 3 0 1, {steps}, finalize"),
+        );
+        // The steps with a panel of its own, and the ones with the other rank's, take turns.
+        let travels = |process: usize| {
+            format!("recv 0 0 1, isend {process} 0 64, irecv {process} 0 64, waitall, send 0 0 1")
+        };
+        expect(first, 1, &format!("init, waitall, send 0 0 1, {}, finalize", travels(5)));
+        expect(second, 2, &format!("init, {}, finalize", travels(6)));
     }
 }
