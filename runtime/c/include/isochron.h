@@ -24,6 +24,11 @@
  *   isochron_partition; isochron_partition_iterate, until it says that it has ended
  *   isochron_partition_units; isochron_close_partition
  *
+ * It predicts algorithms of its own, chooses the fastest and its ranks, and gets a communicator of them:
+ *
+ *   isochron_recon or isochron_platform_of_file; isochron_timeof, isochron_choose
+ *   isochron_group_comm (if mpi.h was included before) or isochron_group; isochron_close_platform
+ *
  * Every call except isochron_strerror and isochron_last_error returns a status: ISOCHRON_OK, or why it failed.
  * isochron_last_error explains it in a sentence. A call that fails writes null for handles, texts and states, and 0 for
  * single numbers; arrays and structs stay as they are. Calls named collective are made by all ranks, in the same order. A handle is used on the thread that made it.
@@ -40,7 +45,7 @@
 #define ISOCHRON_ABI_MAJOR 0
 
 // Minor version of the interface. It grows with every added call, setting, constant and struct.
-#define ISOCHRON_ABI_MINOR 7
+#define ISOCHRON_ABI_MINOR 8
 
 // The call succeeded.
 #define ISOCHRON_OK 0
@@ -93,14 +98,32 @@
 // Flag of isochron_record: the seconds were spent moving the program's data by other means than isochron_move.
 #define ISOCHRON_MOVED 2
 
+// The place of the process bound computes longest of all.
+#define ISOCHRON_WORK 0
+
+// It sends.
+#define ISOCHRON_SENDS 1
+
+// It receives.
+#define ISOCHRON_RECEIVES 2
+
+// The uplink bound of the platform's network is busy longest.
+#define ISOCHRON_UPLINK 3
+
 // A loop of the program, balanced over the ranks.
 typedef struct isochron_balancer_t isochron_balancer_t;
 
 // A division of work over the ranks, made by benchmarks of a kernel of the program.
 typedef struct isochron_partition_t isochron_partition_t;
 
+// The places that may run processes, with their speeds, and the network between them.
+typedef struct isochron_platform_t isochron_platform_t;
+
 // A product that is planned once and run many times.
 typedef struct isochron_product_t isochron_product_t;
+
+// The order of the work and of the messages of an algorithm, while its function scheme is called.
+typedef struct isochron_scheme_t isochron_scheme_t;
 
 // A session: the ranks of a communicator and their devices.
 typedef struct isochron_session_t isochron_session_t;
@@ -238,6 +261,51 @@ typedef struct {
   // Passed on to both.
   void *context;
 } isochron_model_t;
+
+// An algorithm of the program's own. Set struct_size to sizeof(isochron_algorithm_t), and size to null if it is the volume. The
+// functions get the context. They give the same answers on all ranks, and send no messages.
+typedef struct {
+  // Bytes of this struct.
+  int64_t struct_size;
+  // Returns the number of processes.
+  int64_t (*processes)(void *context);
+  // Returns the work of a process, in units of the kernel that the speeds are measured with.
+  double (*volume)(void *context, int64_t process);
+  // Returns the units that a process has in its memory at once, at which its speed is taken. Null: its volume.
+  double (*size)(void *context, int64_t process);
+  // Returns the bytes from one process to another in the whole run. It is not called with from = to.
+  double (*bytes)(void *context, int64_t from, int64_t to);
+  // Gives the order of the work and of the messages by the calls isochron_scheme_..., each in percent of the whole.
+  void (*scheme)(void *context, isochron_scheme_t *order);
+  // Passed on to all.
+  void *context;
+} isochron_algorithm_t;
+
+// A predicted run. Set struct_size to sizeof(isochron_predicted_t). Later versions may append fields.
+typedef struct {
+  // Bytes of this struct.
+  int64_t struct_size;
+  // Seconds.
+  double seconds;
+  // The least seconds that nine of ten runs take.
+  double low_s;
+  // The most.
+  double high_s;
+  // Seconds in which the busiest process computes.
+  double compute_s;
+  // The process that computes longest.
+  int64_t slowest;
+  // The kind of the part that is busy longest: ISOCHRON_WORK, ISOCHRON_SENDS, ISOCHRON_RECEIVES or ISOCHRON_UPLINK.
+  int64_t binds;
+  // The process, or the uplink.
+  int64_t bound;
+  // Number of processes.
+  int64_t processes;
+  // The number of the algorithm in the list of isochron_choose, from 0.
+  int64_t chosen;
+  // 1 if isochron_choose has compared all places of the processes; 0 if it has exchanged some as long as that helped.
+  int64_t is_exact;
+} isochron_predicted_t;
 
 #ifdef __cplusplus
 extern "C" {
@@ -718,6 +786,99 @@ int isochron_partition_units(const isochron_partition_t *partition,
 // Safety: No call of it is under way.
 int isochron_close_partition(isochron_partition_t *partition);
 
+// Measures the speed of each rank by a kernel of the program with each of some numbers of units, as isochron_benchmark does, and the
+// network between the ranks, which takes at most about a second. The places of the platform are the ranks. It is the same on all of them. config is null or settings, those of
+// isochron_benchmark. Close the platform by isochron_close_platform.
+//
+// Collective: all ranks of the session, with the same units and settings.
+//
+// Safety: kernel and params are as for isochron_benchmark; units is null or has n_units numbers; config is null or a string;
+// platform is null or may be written.
+int isochron_recon(isochron_session_t *session,
+                   const isochron_kernel_t *kernel,
+                   void *params,
+                   const int64_t *units,
+                   int64_t n_units,
+                   const char *config,
+                   isochron_platform_t **platform);
+
+// Makes a platform of a platform file with a network, whose places are the nodes of the file. Each device has the model of its name in
+// the folder models, or, if models is null, of the points file that the platform file names. A unit is one of the points files. Close it by
+// isochron_close_platform.
+//
+// Not collective: it needs no session.
+//
+// Safety: path and models are null or strings, and platform is null or may be written.
+int isochron_platform_of_file(const char *path,
+                              const char *models,
+                              isochron_platform_t **platform);
+
+// Predicts the run of an algorithm with its processes on these places, one for each process.
+//
+// Not collective.
+//
+// Safety: algorithm is null or points to a struct as long as its first field says, whose functions may be called with its context;
+// places is null or has n_places numbers; predicted is null or points to a struct as long as its first field says.
+int isochron_timeof(const isochron_platform_t *platform,
+                    const isochron_algorithm_t *algorithm,
+                    const int64_t *places,
+                    int64_t n_places,
+                    isochron_predicted_t *predicted);
+
+// Chooses the algorithm of least predicted seconds, and the place of each of its processes: the first predicted->processes of places,
+// which has room for n_places. Of those within 1 % the one with fewest processes wins. An algorithm with more processes than the
+// platform has places is left out. Writes the seconds of every algorithm at its best places; seconds may be null.
+//
+// Not collective, but all ranks choose alike if they give the same algorithms and have a platform of isochron_recon.
+//
+// Safety: algorithms is null or has n_algorithms structs, whose functions may be called with their contexts; places is null or has room
+// for n_places numbers; predicted is null or points to a struct as long as its first field says; seconds is null or has room for
+// n_algorithms numbers.
+int isochron_choose(const isochron_platform_t *platform,
+                    const isochron_algorithm_t *algorithms,
+                    int64_t n_algorithms,
+                    int64_t *places,
+                    int64_t n_places,
+                    isochron_predicted_t *predicted,
+                    double *seconds);
+
+// Closes a platform.
+//
+// Safety: No call of it is under way.
+int isochron_close_platform(isochron_platform_t *platform);
+
+// Makes a communicator of the ranks that are these places, such as those of isochron_choose, in their order. comm is the number of their
+// communicator in Fortran, as for isochron_open. group gets the number of a communicator, which the program frees; on the other ranks
+// the number of MPI_COMM_NULL. isochron_group_comm has an MPI_Comm in place of both.
+//
+// Collective: all ranks of comm, with the same places.
+//
+// Safety: The conditions of isochron_open for comm; places is null or has n_places numbers; group is null or may be written.
+int isochron_group(int comm,
+                   const int64_t *places,
+                   int64_t n_places,
+                   int *group);
+
+// Lets a process do this percentage of its whole work. For the function scheme of an algorithm, as all isochron_scheme_... are.
+int isochron_scheme_compute(isochron_scheme_t *order,
+                            int64_t process,
+                            double percent);
+
+// Lets a process send this percentage of its bytes for another one, as one message.
+int isochron_scheme_transfer(isochron_scheme_t *order,
+                             int64_t from,
+                             int64_t to,
+                             double percent);
+
+// Begins actions that begin together: each is a branch, and so is each section of isochron_scheme_begin_repeat.
+int isochron_scheme_begin_parallel(isochron_scheme_t *order);
+
+// Begins actions that follow each other and are repeated, with the same percentages each time. A sequence is repeated once.
+int isochron_scheme_begin_repeat(isochron_scheme_t *order, int64_t times);
+
+// Ends the section that has begun last.
+int isochron_scheme_end(isochron_scheme_t *order);
+
 #ifdef __cplusplus
 }  // extern "C"
 #endif  // __cplusplus
@@ -733,5 +894,17 @@ static inline int isochron_open_comm(MPI_Comm comm, const char *config, isochron
   MPI_Initialized(&begun);
   MPI_Finalized(&ended);
   return isochron_open(begun && !ended ? (int)MPI_Comm_c2f(comm) : 0, config, session);
+}
+
+/* Makes a group as isochron_group does, as an MPI_Comm: MPI_COMM_NULL on ranks that are free, and after a failure. */
+static inline int isochron_group_comm(MPI_Comm comm, const int64_t *places, int64_t n_places, MPI_Comm *group)
+{
+  int begun = 0, ended = 0, number = 0, status;
+  MPI_Initialized(&begun);
+  MPI_Finalized(&ended);
+  status = isochron_group(begun && !ended ? (int)MPI_Comm_c2f(comm) : 0, places, n_places, group ? &number : 0);
+  if (group)
+    *group = status == ISOCHRON_OK ? MPI_Comm_f2c(number) : MPI_COMM_NULL;
+  return status;
 }
 #endif
