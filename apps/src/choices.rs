@@ -53,7 +53,8 @@ pub struct BalancingArguments {
     /// piecewise-speed]
     #[arg(long, value_parser = name_all::<Fit>(), hide_possible_values = true)]
     fit: Option<Fit>,
-    /// Partitioner by these models: gpa or npa [default: gpa]
+    /// Partitioner by these models: gpa or npa, or in mxm hpopta, which divides the columns of C by measured times of any
+    /// shape alone [default: gpa]
     #[arg(long, value_parser = name_all::<Partitioner>(), hide_possible_values = true)]
     partitioner: Option<Partitioner>,
 }
@@ -62,11 +63,16 @@ impl BalancingArguments {
     /// Returns these settings, with the defaults of all others.
     pub fn make_config(&self) -> BalanceConfig {
         let defaults = BalanceConfig::default();
+        let partitioner = self.partitioner.unwrap_or(defaults.partitioner);
+        let fit = match partitioner {
+            Partitioner::Hpopta => Fit::RawPiecewise,
+            _ => defaults.fit,
+        };
         BalanceConfig {
             epsilon: self.epsilon.unwrap_or(defaults.epsilon),
             max_iterations: self.max_iterations.unwrap_or(defaults.max_iterations),
-            fit: self.fit.unwrap_or(defaults.fit),
-            partitioner: self.partitioner.unwrap_or(defaults.partitioner),
+            fit: self.fit.unwrap_or(fit),
+            partitioner,
             ..defaults
         }
     }

@@ -37,6 +37,9 @@ pub struct DeviceArguments {
     /// Inner dimension of an update: the width of the panels [default: that of a run that learns]
     #[arg(long, value_name = "N", value_parser = parse_whole::<usize, 1>)]
     panel: Option<usize>,
+    /// Height of C in blocks, of which sizes are columns [default: C is nearly square]
+    #[arg(long, value_name = "N", value_parser = parse_whole::<u64, 1>, conflicts_with = "surface")]
+    height: Option<u64>,
     /// Measure surfaces: every height of C with every width, both from --from to --to blocks
     #[arg(long, conflicts_with = "adaptive")]
     pub surface: bool,
@@ -57,6 +60,8 @@ struct MeasuredUpdates {
     block: usize,
     work: KeyedWork,
     is_surface: bool,
+    /// Height of C in blocks; `None` if C is nearly square.
+    height: Option<u64>,
 }
 
 /// The devices of this rank at work on updates of C.
@@ -81,6 +86,7 @@ impl DeviceArguments {
             (self.node.group.is_some(), "--group"),
             (self.element.is_some(), "--type"),
             (self.panel.is_some(), "--panel"),
+            (self.height.is_some(), "--height"),
             (self.surface, "--surface"),
             (self.alone, "--alone"),
             (self.thorough, "--thorough"),
@@ -123,13 +129,15 @@ impl DeviceArguments {
             })
             .build(Arc::clone(comm))?;
         let measured_with = format!(
-            "block {block}, panels of {}, {}, {}{}",
+            "block {block}, panels of {}, {}, {}{}{}",
             work.width,
             work.element,
             self.describe_repetitions(config),
+            self.height.map_or(String::new(), |rows| format!(", C {rows} blocks high")),
             if self.alone { ", each device alone" } else { "" }
         );
-        let updates = MeasuredUpdates { block, work, is_surface: self.surface };
+        let updates =
+            MeasuredUpdates { block, work, is_surface: self.surface, height: self.height };
         let headers = [
             ("kernel", "update of mxm, gemm".to_owned()),
             ("block", block.to_string()),
@@ -171,10 +179,11 @@ fn begin_work<T: Scalar>(
 }
 
 impl<T: Scalar> TimedWork<T> {
-    /// Returns the rows of C, and the columns of each device: its area is its units, as nearly square as whole blocks
-    /// allow if models have one dimension.
+    /// Returns the rows of C, and the columns of each device: its area is its units, of the height asked for, or as nearly square
+    /// as whole blocks allow if models have one dimension.
     fn shape_updates(&self, (m, _): Size, units: &[PartUnits]) -> (usize, Vec<usize>) {
-        let height = if self.updates.is_surface { m } else { m.isqrt() };
+        let square = if self.updates.is_surface { m } else { m.isqrt() };
+        let height = self.updates.height.unwrap_or(square);
         let block = self.updates.block as u64;
         let columns = units.iter().map(|units| {
             let elements = u128::from(units.units) * u128::from(block) / u128::from(height.max(1));

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Arg, Args, ValueEnum, ValueHint};
 use isochron_core::Error;
-use isochron_core::internal::{read_forced_changes, refuse_hpopta};
+use isochron_core::internal::{check_hpopta, read_forced_changes};
 use isochron_core::matrix::Op;
 use isochron_core::session::SessionBuilder;
 use isochron_core::store::StoreMode;
@@ -222,7 +222,7 @@ impl MxmArguments {
                 return Err(Error::parameter("partitioner", partitioner, reason));
             }
         }
-        refuse_hpopta(self.balancing.make_config().partitioner)
+        check_hpopta(&self.balance_config(), self.split)
     }
 
     /// Begins to set up the session of the run.
@@ -333,11 +333,21 @@ mod tests {
     }
 
     #[test]
-    fn hpopta_is_refused_where_models_stand_for_measured_times() {
-        let told = check(&["--strategy", "fpm", "--partitioner", "hpopta"]);
-        let told = told.expect_err("refused").to_string();
-        assert!(told.starts_with("partitioner = hpopta: "), "{told}");
-        check(&["--strategy", "fpm", "--partitioner", "npa"]).expect("accepted");
+    fn hpopta_takes_measured_times_alone_and_divides_columns() {
+        let hpopta = ["--strategy", "fpm", "--partitioner", "hpopta"];
+        for given in [&[][..], &["--fit", "raw-piecewise"], &["--split", "c"]] {
+            check(&[&hpopta[..], given].concat()).expect("accepted");
+        }
+        for given in [
+            ["--fit", "piecewise-speed"],
+            ["--fit", "akima"],
+            ["--layout", "kl"],
+            ["--grid", "1x2"],
+            ["--split", "k"],
+        ] {
+            let told = check(&[&hpopta[..], &given].concat()).expect_err("refused").to_string();
+            assert!(told.starts_with("partitioner = hpopta: "), "{told}");
+        }
     }
 
     #[test]

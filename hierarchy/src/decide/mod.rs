@@ -4,6 +4,7 @@
 //! is a pure function of the nodes' speeds, the links and the [`Problem`](crate::problem::Problem): it gives the
 //! [`Division`] that is predicted to be the fastest. Nothing is measured here.
 
+mod by_points;
 mod costs;
 mod decision;
 mod devices;
@@ -13,6 +14,7 @@ mod modelled;
 mod models;
 mod planner;
 
+pub use by_points::divide_by_points;
 pub use decision::{Decision, LeftOut};
 pub use devices::{NodeDevices, apportion_columns};
 pub use division::{Division, hold_evenly};

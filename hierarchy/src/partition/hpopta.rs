@@ -34,8 +34,8 @@ use crate::model::TimeFunction;
 ///
 /// # Deviations
 /// * **HPOPTA, time functions**: the paper takes measured times alone (supplement, section 6). Here,
-///   in a multiplication, it reads the fitted model at multiples of a thousandth of the total, because few sizes
-///   are measured before it. `isochron mxm` refuses it for that reason.
+///   while a balancing measures, it reads the fitted model at multiples of a thousandth of the total, because few sizes
+///   are measured then. `isochron balance` refuses it for that reason, and `isochron mxm` takes measured times alone.
 /// * **HPOPTA, method**: the paper searches the tree of all divisions (supplement, section 7). Here
 ///   sets of reachable sums decide whether a time is possible, because the search takes longer. It can
 ///   grow exponentially if the sizes have many different sums. The largest time is the same.

@@ -19,6 +19,7 @@ use super::{
 };
 use crate::error::Error;
 use crate::input::platform::Platform;
+use crate::partition::config::refuse_hpopta;
 use crate::predict::join_devices;
 use crate::store::GivenModels;
 
@@ -175,9 +176,10 @@ impl ModelledCluster {
     /// predicts its seconds.
     ///
     /// # Errors
-    /// Returns [`Error::File`] for models of another element type; [`Error::Decide`] if the models do not admit a division, or
+    /// Returns [`Error::Parameter`] for HPOPTA; [`Error::File`] for models of another element type; [`Error::Decide`] if the models do not admit a division, or
     /// the configured grid does not fit the nodes.
     pub fn plan(&self, problem: Problem, config: &BalanceConfig) -> Result<PlanAhead, Error> {
+        refuse_hpopta(config.partitioner)?;
         let (mut modelled, config, width) = self.make_models(problem, config)?;
         let cluster = Cluster { nodes: self.nodes.len(), hidden: self.hidden };
         let mut planner = Planner::new(problem, cluster, config, width)?;

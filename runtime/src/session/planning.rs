@@ -10,6 +10,7 @@ use isochron_hierarchy::balance::BalanceConfig;
 use super::Session;
 use crate::comm::{CollectiveCall, agree};
 use crate::error::Error;
+use crate::partition::config::check_hpopta;
 use crate::plan::measuring::{self, Decided, PlanningTask, Ranks};
 use crate::plan::{
     Making, Plan, PlannedDevice, PlannedNode, PredictedDevice, PredictedNode, Prediction, Problem,
@@ -29,7 +30,8 @@ impl Session {
     /// Measures and partitions: decides which rank and device computes which part. [`prepare`](Self::prepare) takes the plan.
     ///
     /// # Errors
-    /// On every rank, returns [`Error::Parameter`] when epsilon is no positive number, [`Error::Memory`] when the
+    /// On every rank, returns [`Error::Parameter`] when epsilon is no positive number, or HPOPTA lacks measured times that divide
+    /// the columns of C, or has another fit or layout than these; [`Error::Memory`] when the
     /// matrices or a measurement do not fit, [`Error::Device`] or [`Error::Balance`] when measuring fails.
     ///
     /// # Collective
@@ -54,6 +56,7 @@ impl Session {
         places: &PlacedMatrices<'_>,
     ) -> Result<Plan, Error> {
         check_epsilon(config.epsilon)?;
+        check_hpopta(config, problem.split())?;
         let start = Instant::now();
         let Decided { decision, slices, measured, network, look, falls, known, .. } =
             with_element!(problem.element(), T => self.decide::<T>(problem, *config))?;

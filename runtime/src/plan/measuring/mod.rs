@@ -12,9 +12,11 @@ mod task;
 
 use isochron_devices::{MeasureTally, Scalar};
 use isochron_hierarchy::balance::{BalanceStep, Rule};
-use isochron_hierarchy::decide::{Decision, PlanAnswer, PlanRequest, Planner};
+use isochron_hierarchy::decide::{Decision, PlanAnswer, PlanRequest, Planner, divide_by_points};
 use isochron_hierarchy::learn::FirstLook;
+use isochron_hierarchy::model::Point;
 use isochron_hierarchy::network::Network;
+use isochron_hierarchy::partition::Partitioner;
 use isochron_hierarchy::times::Series;
 
 use crate::comm::{NetworkProbe, agree, share_outcome};
@@ -57,6 +59,60 @@ fn are_certain(ranks: &[Vec<KnownTimes>]) -> bool {
     })
 }
 
+/// Divides by HPOPTA, by the points that are known of all devices. Rank 0 divides.
+///
+/// # Collective
+/// All ranks.
+fn decide_by_points<T: Scalar>(
+    mut ranks: Ranks<'_, T>,
+    known: &[Vec<KnownTimes>],
+) -> Result<Decided, Error> {
+    let (comm, task, rank) = (ranks.comm, ranks.task, ranks.comm.rank());
+    let found = (rank == 0).then(|| divide_points(&task, known));
+    let (decision, mut slices) = share_outcome(comm, 0, found)?;
+    ranks.measure_network(task.config.steps as f64 * decision.slowest_s().unwrap_or_default())?;
+    Ok(Decided {
+        slices: slices.swap_remove(rank),
+        measured: ranks.measured,
+        network: comm.share(0, (rank == 0).then(|| ranks.find_network()))?,
+        look: None,
+        known: known[rank].iter().map(|device| device.from).collect(),
+        seen: Vec::new(),
+        falls: false,
+        decision,
+        probe: ranks.probe,
+    })
+}
+
+/// Divides the columns of C by HPOPTA.
+///
+/// # Errors
+/// Returns [`Error::Parameter`] without measured times that divide C. It tells the command that measures them.
+fn divide_points(
+    task: &PlanningTask,
+    known: &[Vec<KnownTimes>],
+) -> Result<(Decision, Vec<Vec<usize>>), Error> {
+    let _deciding = LongCall::begin(DECIDED_S);
+    let PlanningTask { problem, config, kernel_width, .. } = task;
+    let nodes = known.iter().map(|node| node.iter().map(|device| device.points.clone()).collect());
+    let nodes: Vec<Vec<Vec<Point>>> = nodes.collect();
+    let reason = if are_certain(known) {
+        match divide_by_points(problem, *config, *kernel_width, &nodes) {
+            Ok(found) => return Ok(found),
+            Err(error) => error.to_string(),
+        }
+    } else {
+        "it takes measured times alone, and not all devices have some that hold".to_owned()
+    };
+    let ((rows, cols), block) = (problem.c_blocks(), problem.block());
+    let reason = format!(
+        "{reason}: measure columns of C by `isochron measure mxm --block {block} --height {rows} --from {rows} --to {} \
+         --points {cols} --out DIR`, and give the folder by --models",
+        rows * cols
+    );
+    Err(Error::parameter("partitioner", config.partitioner, reason))
+}
+
 /// Answers the planner until it has decided. `known` is what the head rank knows of each rank's devices; it is empty if nothing is.
 /// The memory of measuring is freed then.
 ///
@@ -68,6 +124,10 @@ pub(crate) fn decide<T: Scalar>(
 ) -> Result<Decided, Error> {
     let (comm, task, rank) = (ranks.comm, ranks.task, ranks.comm.rank());
     let known = share_known(&ranks, known)?;
+    let is_measured_before = task.rule() == Rule::Functional { learns: false };
+    if is_measured_before && task.config.partitioner == Partitioner::Hpopta {
+        return decide_by_points(ranks, &known);
+    }
     let learns = task.rule().learns();
     let is_modelled = learns || are_certain(&known);
     let mut modelled = None;

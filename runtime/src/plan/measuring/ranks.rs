@@ -161,7 +161,7 @@ impl<'a, T: Scalar> Ranks<'a, T> {
     ///
     /// # Collective
     /// All ranks.
-    fn measure_network(&mut self, run_s: f64) -> Result<Network, Error> {
+    pub(super) fn measure_network(&mut self, run_s: f64) -> Result<Network, Error> {
         self.probe.measure(self.comm, run_s)?;
         Ok(self.find_network().unwrap_or_else(free))
     }

@@ -45,6 +45,40 @@ fn models_that_were_measured_are_given_as_they_are() {
     }
 }
 
+#[test]
+fn hpopta_divides_columns_by_measured_times_of_any_shape() {
+    let hpopta = "--store none --strategy fpm --partitioner hpopta";
+    // The command that measures 8 columns of 8 blocks.
+    let missing =
+        "`isochron measure mxm --block 8 --height 8 --from 8 --to 64 --points 8 --out DIR`";
+    for mpi in libraries() {
+        let folder = make_folder();
+        check_refusal(&mpi, &folder, hpopta, missing);
+        write_models(&folder);
+        let given = format!("{hpopta} --models {}", folder.path("models"));
+        check_refusal(&mpi, &folder, &given, missing);
+        for (name, times) in [
+            ("rank0-a-together", "8 1\n9 0.1\n16 9\n24 2\n32 1 3 9\n"),
+            ("rank0-b-alone", "8 1\n16 2.1\n24 9\n"),
+            ("rank1-gemm", "8 9\n24 2.2\n"),
+        ] {
+            folder.write(&format!("models/{name}.points"), &format!("# block: 8\n{times}"));
+        }
+        let report = multiply(&mpi, &folder, &given);
+        assert_eq!(list_units(&report), [24.0, 16.0, 24.0]);
+        assert_eq!(report.nodes[1].row, 0, "columns");
+        let predicted_s = report.balance.expect("a balance").predicted_s.expect("a prediction");
+        assert!((predicted_s / (32.0 * 2.2) - 1.0).abs() < 1e-9, "{predicted_s}");
+        let columns = "--block 8 --panel 8 --height 8 --from 8 --to 64 --points 8 --max-reps 2";
+        let (models, platform) = (folder.path("columns"), folder.path("slow.toml"));
+        let line = format!("measure mxm {columns} --out {models} --platform {platform}");
+        mpi.run_line(2, &line).success();
+        let report = multiply(&mpi, &folder, &format!("{hpopta} --models {models}"));
+        assert_eq!(list_known(&report), [KnownFrom::Models; 3]);
+        check_division(&report);
+    }
+}
+
 /// Checks that the options are refused with a message that has this part.
 fn check_refusal(mpi: &Mpi, folder: &Folder, options: &str, part: &str) {
     let told = run(command(mpi, folder, &format!("{SLOW} {options}")), HANGS).failure(2);
