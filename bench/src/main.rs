@@ -6,6 +6,7 @@
 mod algorithms;
 mod clusters;
 mod figures;
+mod gain;
 mod gpu;
 mod grid5000;
 mod growth;
@@ -51,6 +52,8 @@ enum BenchCommand {
     Listen(listen::ListenArguments),
     /// Partial models that grow: DPA divides work over two unlike kernels
     Growth(growth::GrowthArguments),
+    /// Gain of HPOPTA over balanced divisions, simulated on clusters of like nodes
+    Gain(gain::GainArguments),
     /// Predicted times of a multiplication on a published cluster
     Rosebud(rosebud::RosebudArguments),
     /// A multiplication on a cluster of a platform file, simulated with the strategies of the papers
@@ -81,6 +84,7 @@ fn run() -> anyhow::Result<()> {
         BenchCommand::Volume(arguments) => volume::run(&arguments),
         BenchCommand::Listen(arguments) => listen::run(&arguments),
         BenchCommand::Growth(arguments) => growth::run(&arguments),
+        BenchCommand::Gain(arguments) => gain::run(&arguments),
         BenchCommand::Rosebud(arguments) => rosebud::run(&arguments),
         BenchCommand::Grid5000(arguments) => grid5000::run(&arguments),
         BenchCommand::Clusters(arguments) => clusters::run(&arguments),

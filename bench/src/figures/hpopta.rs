@@ -34,6 +34,11 @@ pub fn draw_figures(report: &CampaignReport) -> anyhow::Result<Vec<Figure>> {
     ])
 }
 
+/// Draws figure 2 of the product that the paper measures.
+pub fn draw_product(report: &CampaignReport) -> anyhow::Result<Vec<Figure>> {
+    Ok(vec![("figure-2", draw_plots(&plot_times(report, "mxm", "DGEMM")?))])
+}
+
 /// Lists the rows of a contender with an application, ascending in size.
 fn list_sizes<'r>(
     report: &'r CampaignReport,
