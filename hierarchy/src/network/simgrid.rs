@@ -18,6 +18,9 @@ use super::{MessageCurve, Network};
 /// Flop per second of each host, so that a computation of `t` seconds has `t` times this many.
 pub const REPLAY_FLOPS: f64 = 1e9;
 
+/// Bytes per second of a link that takes no time.
+const FASTEST: f64 = 1e18;
+
 /// Describes hosts `0` to `ranks - 1` with this network between them, as a platform file of SimGrid 3.32 or newer.
 ///
 /// Each rank has a link for each level and one of its adapter, each group has one, and all carry both ways at once. Messages
@@ -48,9 +51,12 @@ pub fn describe_platform(network: &Network, ranks: usize) -> String {
     for rank in 0..ranks {
         text += &format!("<host id=\"{rank}\" speed=\"{REPLAY_FLOPS}f\"/>\n");
     }
-    text += "<link id=\"own\" bandwidth=\"1e18Bps\" latency=\"0s\" sharing_policy=\"FATPIPE\"/>\n";
+    text += &format!(
+        "<link id=\"own\" bandwidth=\"{FASTEST}Bps\" latency=\"0s\" sharing_policy=\"FATPIPE\"/>\n"
+    );
     let mut add_link = |id: String, bytes_per_s: f64, latency_s: f64| {
-        let rates = format!("bandwidth=\"{bytes_per_s}Bps\" latency=\"{latency_s}s\"");
+        let bytes_per_s = bytes_per_s.min(FASTEST);
+        let rates = format!("bandwidth=\"{bytes_per_s:.0}Bps\" latency=\"{latency_s}s\"");
         text += &format!("<link id=\"{id}\" {rates} sharing_policy=\"SPLITDUPLEX\"/>\n");
     };
     for rank in 0..ranks {
@@ -103,7 +109,7 @@ fn list_links(network: &Network, from: usize, to: usize) -> String {
 
 /// Lists the factors of latency and of bandwidth by the bytes beyond which they hold.
 fn list_factors(curve: &MessageCurve) -> [String; 2] {
-    let (latency_s, rate) = (curve.latency_s(), curve.bytes_per_s());
+    let (latency_s, rate) = (curve.latency_s(), curve.bytes_per_s().min(FASTEST));
     let lines: Vec<[f64; 3]> = curve.list_lines().collect();
     let join = |factor: &dyn Fn([f64; 3]) -> f64| {
         // SimGrid reads bytes as an `int`.
@@ -140,8 +146,8 @@ mod tests {
             links.map(|link| link.split('"').next().unwrap()).collect::<Vec<_>>()
         };
         assert_eq!(route(0, 1), ["rank0-level1", "rank1-level1", "rank1-adapter"]);
-        let [out, into] = [["rank0-level0", "group1"], ["rank2-level0", "rank2-adapter"]];
-        assert_eq!(route(0, 2), [out, into].concat());
+        let crossed = ["rank0-level0", "group0", "rank2-level0", "rank2-adapter", "group1"];
+        assert_eq!(route(0, 2), crossed);
         assert_eq!(route(1, 1), ["own"]);
     }
 

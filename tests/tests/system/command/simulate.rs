@@ -88,7 +88,7 @@ fn simgrid_replays_four_unlike_nodes_in_the_predicted_time() {
     let platform = write_cluster(&folder, GIGABIT);
     let line = format!("simulate --platform {platform} --json");
     for (number, rest) in
-        ["--size 4096", "--size 16384", "--m 512 --n 512 --k 65536"].iter().enumerate()
+        ["--size 8192", "--size 16384", "--m 512 --n 512 --k 65536"].iter().enumerate()
     {
         let out = folder.path(&number.to_string());
         let found = json(&run_line(&format!("{line} --block 64 {rest} --out {out}")).success());
