@@ -68,8 +68,12 @@ pub fn run(comm: &dyn Comm, arguments: &ConfigArguments) -> Result<Option<Answer
     let file = agree(comm, file)?;
     let topology = agree(comm, Topology::discover().map_err(Error::from))?;
     let found = FoundDevices::find(comm, &topology, arguments.group)?;
+    let network = if arguments.network {
+        measure_network(comm, RUN_S, found.find_message_cost(comm, &topology)?)?
+    } else {
+        None
+    };
     let nodes = comm.gather(&FoundNode::new(comm.host_name(), found))?;
-    let network = if arguments.network { measure_network(comm, RUN_S)? } else { None };
     if comm.rank() > 0 {
         return Ok(None);
     }

@@ -34,6 +34,9 @@ pub struct Network {
     /// Bytes per second that each rank receives at most; empty if all are alike.
     #[serde(default)]
     adapters: Vec<f64>,
+    /// Seconds that each rank's arithmetic loses for a byte of a message, sent or received; empty if none does.
+    #[serde(default)]
+    byte_s: Vec<f64>,
 }
 
 /// The seconds of a message as a piecewise linear function of its bytes.
@@ -230,13 +233,19 @@ impl Network {
     pub fn grouped(levels: Vec<MessageCurve>, mut uplinks: Vec<Uplink>) -> Self {
         assert!(!levels.is_empty(), "a network without times of messages");
         uplinks.sort_by_key(|uplink| (usize::MAX - uplink.ranks.len(), uplink.ranks.clone()));
-        Self { levels, uplinks, adapters: Vec::new() }
+        Self { levels, uplinks, adapters: Vec::new(), byte_s: Vec::new() }
     }
 
     /// Returns the same network where each rank receives at most these bytes per second.
     #[must_use]
     pub fn with_adapters(self, adapters: Vec<f64>) -> Self {
         Self { adapters, ..self }
+    }
+
+    /// Returns the same network where each rank's arithmetic loses these seconds for a byte of a message.
+    #[must_use]
+    pub fn with_byte_s(self, byte_s: Vec<f64>) -> Self {
+        Self { byte_s, ..self }
     }
 
     /// Returns the same network with messages that take a `factor`-th of the time.
@@ -268,6 +277,11 @@ impl Network {
     /// Bytes per second that a rank receives at most; infinite if it receives as fast as messages travel.
     pub fn adapter(&self, rank: usize) -> f64 {
         self.adapters.get(rank).copied().unwrap_or(f64::INFINITY)
+    }
+
+    /// Seconds that a rank's arithmetic loses for a byte of a message that it sends or receives, because the cores that compute also handle messages.
+    pub fn byte_s(&self, rank: usize) -> f64 {
+        self.byte_s.get(rank).copied().unwrap_or(0.0)
     }
 
     /// The groups, each before those within it.
@@ -306,8 +320,10 @@ impl Network {
         }
         let adapters = ranks.iter().filter_map(|&rank| self.adapters.get(rank).copied());
         let last = self.levels.len() - 1;
+        let byte_s = ranks.iter().filter_map(|&rank| self.byte_s.get(rank).copied());
         Self::grouped(self.levels[gone.min(last)..].to_vec(), kept)
             .with_adapters(adapters.collect())
+            .with_byte_s(byte_s.collect())
     }
 
     /// Returns the seconds until all have received what travels in a phase: those of the busiest adapter or uplink, or 0 without
@@ -399,8 +415,14 @@ impl Network {
         if !rates.all(|rate| rate > 0.0) {
             return Some("a link that carries nothing".to_owned());
         }
-        if !self.adapters.is_empty() && self.adapters.len() != ranks {
-            return Some(format!("{} adapters for {ranks} ranks", self.adapters.len()));
+        let of_ranks = [("adapters", &self.adapters), ("costs of a byte", &self.byte_s)];
+        if let Some((what, of)) =
+            of_ranks.into_iter().find(|(_, of)| !of.is_empty() && of.len() != ranks)
+        {
+            return Some(format!("{} {what} for {ranks} ranks", of.len()));
+        }
+        if !self.byte_s.iter().all(|byte_s| *byte_s >= 0.0) {
+            return Some("a byte that takes less than no time".to_owned());
         }
         for (place, uplink) in self.uplinks.iter().enumerate() {
             let sorted = uplink.ranks.is_sorted_by(|a, b| a < b);

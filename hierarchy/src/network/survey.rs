@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::groups::find_groups;
 use super::table::PairTable;
 use super::{MessageCurve, Network, Uplink};
-use crate::times::find_scatter;
+use crate::times::find_median;
 
 /// Ratio of the fastest adapter to the slowest from which adapters are told apart. Smaller differences change no plan by much, and
 /// busy hosts make them.
@@ -19,6 +19,9 @@ const APART: [f64; 2] = [1.2, 1.7];
 /// Ratio to the shortest message from which the time of the longest shows the bandwidth.
 const CLEARLY_LONGER: f64 = 1.5;
 
+/// Expected range of three normal values, in standard deviations.
+const RANGE_OF_THREE: f64 = 1.693;
+
 /// Bytes of messages that take twice the latency or more on any network.
 const LONGEST: f64 = 524_288.0;
 
@@ -29,6 +32,9 @@ pub struct SurveyedPair {
     pub hosts: (usize, usize),
     /// Seconds of a message of each length.
     pub times_s: Vec<f64>,
+    /// Of repeated messages of the last length, those of the slowest one over those of the fastest; 0 without repetitions.
+    #[serde(default)]
+    pub spread: f64,
 }
 
 impl SurveyedPair {
@@ -124,11 +130,9 @@ impl Survey {
     /// Returns the lower quartile of these pairs as a function, since disturbances only delay; `None` without any.
     fn fit<'p>(&self, pairs: impl Iterator<Item = &'p SurveyedPair>) -> Option<MessageCurve> {
         let pairs: Vec<&SurveyedPair> = pairs.collect();
-        let list_times = |length: usize| -> Vec<f64> {
-            pairs.iter().filter_map(|pair| pair.times_s.get(length).copied()).collect()
-        };
         let quartile = |length: usize| {
-            let mut times_s = list_times(length);
+            let times_s = pairs.iter().filter_map(|pair| pair.times_s.get(length).copied());
+            let mut times_s: Vec<f64> = times_s.collect();
             times_s.sort_unstable_by(f64::total_cmp);
             times_s.get(times_s.len() / 4).copied()
         };
@@ -143,10 +147,10 @@ impl Survey {
         };
         let between = self.lengths.iter().copied().zip(times_s).skip(1);
         let ends = [2.0, 4.0].map(|times| (times * longest, end_s(times * longest)));
-        let logs: Vec<f64> =
-            list_times(last).into_iter().map(|time_s| time_s.max(1e-9).ln()).collect();
+        let spreads = pairs.iter().map(|pair| pair.spread.max(1.0).ln());
+        let noise = find_median(&spreads.collect::<Vec<_>>()) / RANGE_OF_THREE;
         let curve = MessageCurve::new([(0.0, short_s)].into_iter().chain(between).chain(ends));
-        Some(curve.with_noise(find_scatter(&logs)))
+        Some(curve.with_noise(noise))
     }
 
     /// Returns the bytes per second by which the longest messages take longer than the shortest. If they seem hardly longer, the clock is
@@ -202,7 +206,8 @@ mod tests {
             let time = |pair: (usize, usize)| {
                 let adapter = adapters[pair.0].min(adapters[pair.1]);
                 let rate = if crosses(&pair) { adapter.min(uplink / crossing) } else { adapter };
-                SurveyedPair { hosts: pair, times_s: vec![LATENCY_S, LATENCY_S + BYTES / rate] }
+                let times_s = vec![LATENCY_S, LATENCY_S + BYTES / rate];
+                SurveyedPair { hosts: pair, times_s, spread: 0.0 }
             };
             round.into_iter().map(time).collect()
         });
@@ -231,7 +236,11 @@ mod tests {
         }
         // Two ranks on each host.
         let mut slow = survey(&[1e8, 5e7, 1e8, 1e8], 4, 1e9);
-        slow.rounds.push(vec![SurveyedPair { hosts: (2, 2), times_s: vec![1e-6, 1.1e-5] }]);
+        slow.rounds.push(vec![SurveyedPair {
+            hosts: (2, 2),
+            times_s: vec![1e-6, 1.1e-5],
+            spread: 0.0,
+        }]);
         let network = slow.to_network(&[0, 0, 1, 1, 2, 2, 3, 3]).unwrap();
         assert_eq!(network.find_contradiction(8), None);
         assert_eq!(network.list_groups().len(), 4);

@@ -32,7 +32,7 @@ pub use algorithm::{
 };
 pub use algorithms::{GridProduct, ReductionTree, Stencil};
 pub use equal::{EqualRanks, RankHost};
-pub use phase::{panel_phase, reduction_phase};
+pub use phase::{panel_phase, panel_sends, reduction_phase};
 pub use subset::{NodeRate, Subset, choose_nodes};
 pub use ways::{Candidate, along_k, choose_way, in_place};
 

@@ -59,6 +59,44 @@ pub fn panel_phase(
     PhaseTraffic { received: received.collect(), through: through.collect() }
 }
 
+/// Most readers of a piece that its holder sends it to itself; more relay it.
+const DIRECT: f64 = 2.0;
+
+/// Returns the elements that each node sends while C stays in place.
+///
+/// A holder sends its rows of A, or columns of B, to each of one or two readers. What more nodes read is relayed, and each of them
+/// sends about what it receives.
+pub fn panel_sends(layout: &Layout, block: usize, k: usize) -> Vec<f64> {
+    let lines = [Axis::Rows, Axis::Cols].map(|axis| Lines { layout, axis });
+    let mut sent = vec![0.0; layout.rects().len()];
+    for axis in &lines {
+        let spans: Vec<(f64, f64)> = (0..sent.len()).map(|rank| axis.span(rank)).collect();
+        let mut changes: Vec<(f64, f64)> = spans
+            .iter()
+            .filter(|span| span.1 > span.0)
+            .flat_map(|span| [(span.0, 1.0), (span.1, -1.0)])
+            .collect();
+        changes.sort_by(|a, b| a.0.total_cmp(&b.0));
+        // The number of nodes on the lines from each change on.
+        let mut nodes = 0.0;
+        changes.iter_mut().for_each(|change| {
+            nodes += change.1;
+            change.1 = nodes;
+        });
+        for (rank, span) in spans.iter().enumerate().filter(|(_, span)| span.1 > span.0) {
+            let part = axis.held_by(&[rank], *span) / (span.1 - span.0);
+            let first = changes.partition_point(|change| change.0 <= span.0) - 1;
+            for pair in changes[first..].windows(2).take_while(|pair| pair[0].0 < span.1) {
+                let count = (pair[1].0.min(span.1) - pair[0].0.max(span.0)).max(0.0);
+                let readers = pair[0].1 - 1.0;
+                let copies = if readers > DIRECT { 1.0 - part } else { part * readers };
+                sent[rank] += count * copies * k as f64 * block as f64;
+            }
+        }
+    }
+    sent
+}
+
 /// Returns what passes through each part of the network if k is split, as
 /// [`reduction_traffic()`](super::reduction_traffic()) returns it by node.
 pub fn reduction_phase(
@@ -233,6 +271,14 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn what_is_sent_is_received(areas in prop::collection::vec(0.1f64..9.0, 1..9)) {
+            let layout = br(&areas, 40, 30).unwrap();
+            let sent: f64 = panel_sends(&layout, 2, 100).iter().sum();
+            let received = Traffic::total(&panel_traffic(&layout, 2, 100, 10)).elements;
+            prop_assert!((sent - received).abs() < 1e-6 * received.max(1.0), "{sent} {received}");
+        }
+
         #[test]
         fn levels_add_up_and_uplinks_carry_no_more_than_their_ranks_receive(
             areas in prop::collection::vec(0.1f64..9.0, 4..9),

@@ -97,7 +97,7 @@ impl NetworkProbe {
     pub fn on(hosts: Vec<usize>) -> Self {
         let rounds = list_rank_rounds(&hosts).into_iter().map(|pairs| {
             let hosts = pairs.into_iter().map(|(a, b)| (hosts[a], hosts[b]));
-            hosts.map(|hosts| SurveyedPair { hosts, times_s: Vec::new() }).collect()
+            hosts.map(|hosts| SurveyedPair { hosts, times_s: Vec::new(), spread: 0.0 }).collect()
         });
         let survey = Survey { lengths: Vec::new(), rounds: rounds.collect() };
         Self { hosts, survey, ..Self::default() }
@@ -277,8 +277,15 @@ impl NetworkProbe {
         }
         for (pair, time_s) in self.survey.rounds.iter_mut().flatten().zip(times_s.concat()) {
             match pair.times_s.last_mut() {
-                Some(known_s) if !is_new => *known_s = known_s.min(time_s),
-                _ => pair.times_s.push(time_s),
+                Some(known_s) if !is_new => {
+                    let slowest_s = time_s.max(pair.spread.max(1.0) * *known_s);
+                    *known_s = known_s.min(time_s);
+                    pair.spread = slowest_s / known_s.max(f64::MIN_POSITIVE);
+                }
+                _ => {
+                    pair.times_s.push(time_s);
+                    pair.spread = 0.0;
+                }
             }
         }
     }
@@ -325,17 +332,25 @@ fn find_core_s(comm: &dyn Comm, bytes: usize, tries: usize) -> Result<f64, Error
     Ok((long_s - short_s).max(0.0) / (4 * bytes) as f64)
 }
 
-/// Measures the network between the ranks as precisely as a run of these seconds is worth; `None` for a single rank.
+/// Measures the network between the ranks as precisely as a run of these seconds is worth; `None` for a single rank. This rank's arithmetic
+/// loses `message_cost` seconds for each second of CPU time of its messages.
 ///
 /// # Errors
 /// Returns the errors of [`Comm`].
 ///
 /// # Collective
 /// All ranks.
-pub fn measure_network(comm: &dyn Comm, run_s: f64) -> Result<Option<Network>, Error> {
+pub fn measure_network(
+    comm: &dyn Comm,
+    run_s: f64,
+    message_cost: f64,
+) -> Result<Option<Network>, Error> {
     let mut probe = NetworkProbe::on(number_hosts(comm)?);
     probe.measure(comm, run_s)?;
-    Ok(probe.network())
+    let costs: Vec<f64> = comm.gather(&message_cost)?;
+    let core_s = probe.measure_core_s(comm)?;
+    let byte_s = costs.iter().zip(core_s).map(|(cost, core_s)| cost * core_s);
+    Ok(probe.network().map(|network| network.with_byte_s(byte_s.collect())))
 }
 
 /// Numbers the hosts of all ranks by their first rank.

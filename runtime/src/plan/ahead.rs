@@ -9,7 +9,7 @@ use isochron_hierarchy::layout::Arrangement;
 use isochron_hierarchy::model::Point;
 use isochron_hierarchy::network::Network;
 use isochron_hierarchy::predict::{
-    self, Cluster, EqualRanks, RankHost, find_bounds, reduction_phase, wall_s,
+    self, Cluster, EqualRanks, RankHost, find_bounds, panel_sends, reduction_phase, wall_s,
 };
 use serde::Serialize;
 
@@ -278,7 +278,10 @@ impl ModelledCluster {
                 BalanceStep::Measure(request) => request,
             };
             planner.observe(match request {
-                PlanRequest::MessageCosts => PlanAnswer::MessageCosts(vec![0.0; self.nodes.len()]),
+                PlanRequest::MessageCosts => {
+                    let byte_s = (0..self.nodes.len()).map(|rank| self.network.byte_s(rank));
+                    PlanAnswer::MessageCosts(byte_s.collect())
+                }
                 PlanRequest::Network { .. } => PlanAnswer::Network(self.network.clone()),
                 // The memory of hosts is not in a platform file: the prediction says what each node needs.
                 PlanRequest::Room(_) => PlanAnswer::Room(true),
@@ -295,7 +298,18 @@ impl ModelledCluster {
         let compute_s = plan.predicted_s().unwrap_or(0.0);
         let bytes = plan.problem().element().bytes();
         let travel_s = match plan.division().shares() {
-            None => self.network.phase_s(&plan.panel_phase(&self.network), bytes),
+            None => {
+                let (layout, problem) = (plan.layout(), plan.problem());
+                let sent = panel_sends(layout, problem.block(), problem.k()).into_iter();
+                let sent_s = sent
+                    .map(|elements| elements * bytes as f64 / self.network.level(0).bytes_per_s());
+                let received_s = self.network.phase_s(&plan.panel_phase(&self.network), bytes);
+                match self.network.uplinks() {
+                    [] => sent_s.fold(received_s, f64::max),
+                    // What goes to a group goes there once.
+                    _ => received_s,
+                }
+            }
             Some(shares) => {
                 let computes: Vec<bool> = shares.iter().map(|&share| share > 0).collect();
                 let (layout, block) = (plan.layout(), plan.problem().block());

@@ -313,9 +313,12 @@ impl StepSchedule {
         side: usize,
         holder: usize,
         block: Region,
-        readers: Vec<usize>,
+        mut readers: Vec<usize>,
     ) -> PieceRoute {
         let ranks = self.c_parts.len();
+        // Each holder's tree begins after it, so that relaying is shared by all ranks.
+        let before = readers.partition_point(|&rank| rank < holder);
+        readers.rotate_left(before);
         // A set of panels is used again only when its messages are done, so no two steps under way share a number. The
         // largest number is that of letters.
         let tag = ((step % self.sets) * 2 + side) * ranks + holder + 1;

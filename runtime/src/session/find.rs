@@ -1,7 +1,7 @@
 //! The devices that a rank drives without a platform file.
 
 use isochron_devices::internal::{
-    HostFacts, HostScope, NodeSpec, assign_gpus, found_devices, offer_gpus,
+    HostFacts, HostScope, Load, NodeSpec, assign_gpus, found_devices, offer_gpus,
 };
 use isochron_devices::topology::{HostPlace, Topology};
 use isochron_devices::{CudaInfo, Grouping, RankDevices};
@@ -42,6 +42,25 @@ impl FoundDevices {
             devices: agree(comm, devices.map_err(Error::from))?,
             gpus: gpus.into_iter().map(|gpu| gpu.info).collect(),
         })
+    }
+}
+
+impl FoundDevices {
+    /// Returns the seconds that the devices' arithmetic would lose for each second of CPU time of this rank's messages.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Comm`].
+    ///
+    /// # Collective
+    /// All ranks, each with the topology of its host.
+    pub fn find_message_cost(&self, comm: &dyn Comm, topology: &Topology) -> Result<f64, Error> {
+        let groups = self.devices.groups.iter();
+        let mine: Vec<u32> =
+            groups.flat_map(|group| group.cores.iter().map(|core| core.core)).collect();
+        let host = gather_on_host(comm, mine.clone())?;
+        let sharing: Vec<u32> = host.iter().flat_map(|(_, cores)| cores).copied().collect();
+        let threads: Vec<usize> = host.iter().map(|(_, cores)| cores.len()).collect();
+        Ok(Load::find(topology, &mine, &sharing, &threads).message_cost)
     }
 }
 

@@ -197,7 +197,7 @@ impl JobStore<KeySource> {
             if lengths.is_empty() {
                 lengths.clone_from(&of_pair);
             }
-            (lengths == of_pair).then_some(SurveyedPair { hosts, times_s })
+            (lengths == of_pair).then_some(SurveyedPair { hosts, times_s, spread: 0.0 })
         };
         let crowded = (0..names.len()).filter(|&host| {
             self.list_ranks().filter(|rank| *rank.place == *names[host]).count() > 1

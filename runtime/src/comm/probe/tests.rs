@@ -174,7 +174,7 @@ fn only_long_messages_show_the_cpu_time_of_a_byte() {
         // They were timed: there is time for one.
         (256 << 10, 1.0, Some((256 << 10, 1))),
     ] {
-        let pair = SurveyedPair { hosts: (0, 1), times_s: vec![1e-5, time_s] };
+        let pair = SurveyedPair { hosts: (0, 1), times_s: vec![1e-5, time_s], spread: 0.0 };
         let survey = Survey { lengths: vec![1.0, bytes as f64], rounds: vec![vec![pair]] };
         let probe = NetworkProbe::on(vec![0, 1]).recall(survey, Vec::new());
         assert_eq!(probe.core_messages(), wanted, "{bytes} {time_s}");

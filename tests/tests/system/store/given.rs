@@ -66,7 +66,7 @@ fn hpopta_divides_columns_by_measured_times_of_any_shape() {
         }
         let report = multiply(&mpi, &folder, &given);
         assert_eq!(list_units(&report), [24.0, 16.0, 24.0]);
-        assert_eq!(report.nodes[1].row, 0, "columns");
+        assert_eq!(report.nodes[1].part.row, 0, "columns");
         let predicted_s = report.balance.expect("a balance").predicted_s.expect("a prediction");
         assert!((predicted_s / (32.0 * 2.2) - 1.0).abs() < 1e-9, "{predicted_s}");
         let columns = "--block 8 --panel 8 --height 8 --from 8 --to 64 --points 8 --max-reps 2";
