@@ -60,7 +60,7 @@ impl PyPlatform {
 
 /// A predicted run. `slowest` is the process that computes longest, for `compute_s` of the `seconds`. Nine of ten runs take seconds within
 /// `bounds_s`. `binds` is what is busy longest: `("work", process)`, `("sends", process)`, `("receives", process)` or `("uplink", number)`.
-#[pyclass(name = "PredictedRun", module = "isochron", frozen, get_all, skip_from_py_object)]
+#[pyclass(name = "PredictedRun", module = "isochron", frozen, get_all)]
 #[derive(Clone)]
 pub struct PyPredictedRun {
     /// Seconds.
