@@ -64,6 +64,7 @@ impl Session {
         let all = comm.gather(&mine.collect::<Result<Vec<Point>, Error>>()?)?;
         let speeds = all.iter().map(|points| FIT.model(points)).collect::<Result<_, _>>()?;
         let noise = all.iter().map(|points| find_noise(points)).fold(0.0, f64::max);
+        self.models.network.find_hosts(&*comm)?;
         // As precisely as the longest run is worth.
         self.models.network.measure(&*comm, f64::INFINITY)?;
         let network = self.models.network.network();

@@ -103,6 +103,17 @@ impl NetworkProbe {
         Self { hosts, survey, ..Self::default() }
     }
 
+    /// Finds the hosts of the ranks, unless they are known.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub fn find_hosts(&mut self, comm: &dyn Comm) -> Result<(), Error> {
+        if self.hosts.is_empty() {
+            *self = Self::on(number_hosts(comm)?);
+        }
+        Ok(())
+    }
+
     /// Takes the times of an earlier job: of messages between hosts, and the CPU time of a byte by rank.
     #[must_use]
     pub fn recall(self, survey: Survey, core_s: Vec<f64>) -> Self {
