@@ -159,10 +159,8 @@ pub fn run(arguments: &PlanArguments) -> Result<Answer, Failure> {
     } else {
         Vec::new()
     };
-    let equal_ranks = match arguments.scalapack {
-        true => Some(arguments.planned.choose_ranks(&cluster)?),
-        false => None,
-    };
+    let equal_ranks =
+        arguments.scalapack.then(|| arguments.planned.choose_ranks(&cluster)).transpose()?;
     let candidates = found.iter().map(PlanCandidate::new);
     let document = PlanDocument {
         schema: FormatVersion,

@@ -297,19 +297,8 @@ impl ModelledCluster {
     fn predict(&self, plan: Plan) -> PlanAhead {
         let compute_s = plan.predicted_s().unwrap_or(0.0);
         let bytes = plan.problem().element().bytes();
-        let travel_s = match plan.division().shares() {
-            None => {
-                let (layout, problem) = (plan.layout(), plan.problem());
-                let sent = panel_sends(layout, problem.block(), problem.k()).into_iter();
-                let sent_s = sent
-                    .map(|elements| elements * bytes as f64 / self.network.level(0).bytes_per_s());
-                let received_s = self.network.phase_s(&plan.panel_phase(&self.network), bytes);
-                match self.network.uplinks() {
-                    [] => sent_s.fold(received_s, f64::max),
-                    // What goes to a group goes there once.
-                    _ => received_s,
-                }
-            }
+        let received_s = match plan.division().shares() {
+            None => self.network.phase_s(&plan.panel_phase(&self.network), bytes),
             Some(shares) => {
                 let computes: Vec<bool> = shares.iter().map(|&share| share > 0).collect();
                 let (layout, block) = (plan.layout(), plan.problem().block());
@@ -317,13 +306,33 @@ impl ModelledCluster {
                 self.network.phase_s(&sum, bytes)
             }
         };
+        let is_summed = plan.division().shares().is_some();
+        let parts = match self.network.uplinks() {
+            [] if !is_summed => {
+                let problem = plan.problem();
+                panel_sends(plan.layout(), problem.block(), problem.k())
+            }
+            // What goes to a group goes there once.
+            _ => vec![(1.0, 0.0)],
+        };
+        // Panels travel a few steps ahead: where one node sends much, all wait for it.
+        let rate = self.network.level(0).bytes_per_s();
+        let of_part = |(share, elements): (f64, f64)| {
+            (share, (elements * bytes as f64 / rate).max(share * received_s))
+        };
+        let parts: Vec<(f64, f64)> = parts.into_iter().map(of_part).collect();
+        let travel_s = parts.iter().map(|(_, travel_s)| travel_s).sum::<f64>();
         let whole_s = |[work, messages]: [f64; 2]| {
             let (compute_s, travel_s) = (work * compute_s, messages * travel_s);
-            if plan.division().shares().is_some() {
+            if is_summed {
                 return compute_s + travel_s;
             }
-            let first_s = travel_s / plan.steps(0).max(1) as f64;
-            first_s + wall_s(compute_s, travel_s - first_s, self.hidden)
+            let first = 1.0 / plan.steps(0).max(1) as f64;
+            let rest = parts.iter().map(|&(share, travel_s)| {
+                let later_s = messages * travel_s * (1.0 - first);
+                wall_s(share * compute_s, later_s, self.hidden)
+            });
+            first * travel_s + rest.sum::<f64>()
         };
         let noise = [self.models.noise(), self.network.noise()];
         let (wall_s, bounds_s) = (whole_s([1.0; 2]), find_bounds(noise, whole_s));
