@@ -133,9 +133,9 @@ enum Subcommands {
     Plan(plan::PlanArguments),
     /// Write a plan as a platform and a trace of SimGrid, replay them with its engine, and compare both predictions
     ///
-    /// The folder gets platform.xml, hosts, traces (the names of the processes' files) and the files. Each rank is a process
+    /// Writes platform.xml, hosts, traces (a list of the trace files) and a trace file for each process. Each rank is a process
     /// that computes and, unless k is divided, one for each set of panels under way. The exit status is 3 if there is no
-    /// `smpirun`: all is written, and only the plan's prediction is told.
+    /// `smpirun`: all is written, and only the plan's prediction is printed.
     Simulate(simulate::SimulateArguments),
     /// Split units of work over devices, by models in points files
     Partition(partition::PartitionArguments),

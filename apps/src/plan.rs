@@ -71,15 +71,15 @@ pub struct PlanArguments {
     json: bool,
 }
 
-/// The candidates, the fastest first, and the plan of the fastest.
+/// The candidates, and the plan of the first.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct PlanDocument {
     /// Version of the format.
     schema: FormatVersion<1>,
-    /// The candidates, the fastest first.
+    /// The candidates by predicted seconds; but the first is the one with fewest nodes of those within 1 % of the fastest.
     candidates: Vec<PlanCandidate>,
-    /// The plan of the fastest, as a [saved plan](#saved-plan).
+    /// The plan of the first, as a [saved plan](#saved-plan).
     #[cfg_attr(
         feature = "schemars",
         schemars(with = "serde_json::Map<String, serde_json::Value>")
@@ -105,7 +105,7 @@ struct RanksDocument {
     cols: usize,
     /// Predicted seconds of the arithmetic of the slowest host.
     compute_s: f64,
-    /// Predicted seconds of the messages of the busiest link, if none is hidden.
+    /// Predicted seconds of the messages of the busiest link, without overlap.
     travel_s: f64,
     /// The hosts, in the order of their ranks. These fill the grid row by row.
     hosts: Vec<HostRanks>,

@@ -14,8 +14,15 @@ from predicted import ask, prepare
 folder, size, _, *command = sys.argv[1:]
 cluster = prepare(pathlib.Path(folder), ["isochron-cluster", "run", "--"])
 plan = json.loads(ask(["isochron", "plan", *cluster, "--size", size, "--scalapack", "--json"]))
-grid = next(c["layout"].split(" in ")[1] for c in plan["candidates"] if " in " in c["layout"])
 equal = plan["equal_ranks"]
+
+
+def has_all_hosts(candidate):
+    rows, _, cols = candidate["layout"].partition(" in ")[2].partition("x")
+    return candidate["strategy"] == "fpm" and rows and int(rows) * int(cols) == len(equal["hosts"])
+
+
+grid = next(c["layout"].split(" in ")[1] for c in plan["candidates"] if has_all_hosts(c))
 words = {
     "[grid]": grid,
     "[ranks]": ",".join(str(host["ranks"]) for host in equal["hosts"]),

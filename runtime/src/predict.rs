@@ -67,8 +67,9 @@ impl Session {
         self.models.network.find_hosts(&*comm)?;
         // As precisely as the longest run is worth.
         self.models.network.measure(&*comm, f64::INFINITY)?;
-        let network = self.models.network.network();
-        let network = network.unwrap_or_else(|| Network::flat(0.0, f64::INFINITY));
+        // Logarithms may differ between hosts in the last bit, and all must choose alike.
+        let network = (comm.rank() == 0).then(|| self.models.network.network());
+        let network = comm.share(0, network)?.unwrap_or_else(|| Network::flat(0.0, f64::INFINITY));
         Ok(Platform { speeds, network, noise })
     }
 }

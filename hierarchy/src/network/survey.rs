@@ -147,7 +147,7 @@ impl Survey {
         };
         let between = self.lengths.iter().copied().zip(times_s).skip(1);
         let ends = [2.0, 4.0].map(|times| (times * longest, end_s(times * longest)));
-        let spreads = pairs.iter().map(|pair| pair.spread.max(1.0).ln());
+        let spreads = pairs.iter().filter(|pair| pair.spread > 1.0).map(|pair| pair.spread.ln());
         let noise = find_median(&spreads.collect::<Vec<_>>()) / RANGE_OF_THREE;
         let curve = MessageCurve::new([(0.0, short_s)].into_iter().chain(between).chain(ends));
         Some(curve.with_noise(noise))

@@ -50,7 +50,7 @@ pub struct Platform {
     pub speeds: Vec<Box<dyn SpeedModel>>,
     /// The network between the places, by their number.
     pub network: Network,
-    /// Relative standard deviation of the speeds; 0 if it is not known.
+    /// Relative standard error of the speeds, as far as they were measured; 0 if it is not known.
     pub noise: f64,
 }
 

@@ -46,7 +46,7 @@ impl EqualRanks {
     }
 
     /// Chooses the ranks of each host and their grid, by the least predicted seconds; within 1 % of these, fewest ranks. C lies block-cyclically over the grid, and its
-    /// blocks are those of the problem. A host of few cores may get no rank.
+    /// blocks are those of the problem. A slow host may get no rank.
     ///
     /// A unit of the speeds is the update of a block of C of `side` rows and columns by as much of k. In each of the steps of a block, a panel
     /// of A passes along the rows of the grid and one of B along its columns, once to each host.
@@ -69,7 +69,11 @@ impl EqualRanks {
             [problem.m() as f64 * problem.n() as f64 / side as f64, problem.k() as f64]
                 .map(|elements| elements / side as f64);
         let mut found = Vec::new();
-        for total in (1..=most).step_by(most.div_ceil(COMPARED).max(1)) {
+        // Of many hosts every few numbers, with those of one or several ranks on each.
+        let step = most.div_ceil(COMPARED).max(1);
+        let totals = (1..=most)
+            .filter(|total| total.is_multiple_of(step) || total.is_multiple_of(hosts.len()));
+        for total in totals {
             let part = units / total as f64;
             let share = (part.ceil() as u64).max(1);
             let caps = hosts.iter().map(|host| (host.cores as u64).saturating_mul(share));
@@ -97,8 +101,12 @@ impl EqualRanks {
             }
         }
         let least_s = found.iter().map(Self::wall_s).fold(f64::INFINITY, f64::min);
-        let mut tied = found.into_iter().filter(|ranks| ranks.wall_s() <= (1.0 + TIE) * least_s);
-        tied.next().ok_or(PartitionError::NoDevices { total: 1 })
+        let tied = found.into_iter().filter(|ranks| ranks.wall_s() <= (1.0 + TIE) * least_s);
+        let fewest = tied.min_by(|a, b| {
+            let [one, other] = [a, b].map(|ranks| ranks.ranks.iter().sum::<usize>());
+            one.cmp(&other).then(a.wall_s().total_cmp(&b.wall_s()))
+        });
+        fewest.ok_or(PartitionError::NoDevices { total: 1 })
     }
 }
 
@@ -171,6 +179,8 @@ mod tests {
         assert_eq!(one_each.ranks, [1, 1, 0, 0]);
         let alike = choose(9600, &[(1e9, 1); 4], FAST);
         assert_eq!((alike.ranks, alike.grid), (vec![1; 4], Grid { rows: 2, cols: 2 }));
+        let many = choose(9600, &[(1e9, 1); 40], FAST);
+        assert_eq!(many.ranks, vec![1; 40]);
     }
 
     #[test]

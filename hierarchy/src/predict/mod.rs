@@ -145,7 +145,7 @@ pub fn wall_s(compute_s: f64, travel_s: f64, hidden: f64) -> f64 {
 /// Quantile of the normal distribution that leaves a twentieth on either side.
 const NINE_OF_TEN: f64 = 1.645;
 
-/// Returns the least and the most of the seconds that nine of ten runs take, by the relative standard deviations of the times of
+/// Returns the least and the most of the seconds that nine of ten runs are expected to take, by the relative standard errors of the times of
 /// arithmetic and of messages. `predict` gives the seconds of a run in which these take this many times as long.
 ///
 /// Whatever is measured differs from run to run by 1 % at least. A deviation lasts for a whole run: one that changes from step to step

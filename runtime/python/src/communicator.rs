@@ -53,7 +53,10 @@ fn split_mpi<'py>(
         Ok::<_, isochron::Error>((process, made))
     })?;
     let mpi4py = py.import("mpi4py.MPI")?;
-    let made = process.map(|_| mpi4py.getattr("Comm")?.call_method1("f2py", (made,)));
+    let made = process.map(|_| {
+        let comm = mpi4py.getattr("Comm")?.call_method1("f2py", (made,))?;
+        mpi4py.getattr("Intracomm")?.call1((comm,))
+    });
     Ok(made.transpose()?)
 }
 

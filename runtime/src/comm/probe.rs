@@ -288,11 +288,12 @@ impl NetworkProbe {
         }
         for (pair, time_s) in self.survey.rounds.iter_mut().flatten().zip(times_s.concat()) {
             match pair.times_s.last_mut() {
-                Some(known_s) if !is_new => {
+                Some(known_s) if !is_new && *known_s > 0.0 && time_s > 0.0 => {
                     let slowest_s = time_s.max(pair.spread.max(1.0) * *known_s);
                     *known_s = known_s.min(time_s);
-                    pair.spread = slowest_s / known_s.max(f64::MIN_POSITIVE);
+                    pair.spread = slowest_s / *known_s;
                 }
+                Some(known_s) if !is_new => *known_s = known_s.min(time_s),
                 _ => {
                     pair.times_s.push(time_s);
                     pair.spread = 0.0;

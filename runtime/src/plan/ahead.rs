@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use isochron_devices::MeasureConfig;
+use isochron_devices::{DeviceKind, MeasureConfig};
 use isochron_hierarchy::balance::{BalanceConfig, BalanceError, BalanceStep, Extent, Strategy};
 use isochron_hierarchy::decide::{Decision, Modelled, PlanAnswer, PlanRequest, Planner};
 use isochron_hierarchy::layout::Arrangement;
@@ -161,8 +161,14 @@ impl ModelledCluster {
     /// number. The blocks are those of the problem.
     ///
     /// # Errors
-    /// Returns the errors of [`to_platform`](Self::to_platform); [`Error::Decide`] if the models do not admit a division.
+    /// Returns the errors of [`to_platform`](Self::to_platform); [`Error::Parameter`] for a node with a GPU, which such programs do not use;
+    /// [`Error::Decide`] if the models do not admit a division.
     pub fn choose_ranks(&self, problem: &Problem) -> Result<EqualRanks, Error> {
+        let mut devices = self.nodes.iter().flat_map(|node| &node.devices);
+        if let Some(gpu) = devices.find(|device| device.kind != DeviceKind::Cpu) {
+            let reason = "is a GPU, which programs of equal parts on all ranks do not use";
+            return Err(Error::parameter("device", &gpu.name, reason));
+        }
         let platform = self.to_platform()?;
         let hosts = platform.speeds.iter().zip(self.list_hosts()).map(|(speed, (_, cores))| {
             RankHost { speed: &**speed, cores: if cores == 0 { usize::MAX } else { cores } }

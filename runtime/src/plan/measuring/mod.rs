@@ -96,7 +96,7 @@ fn divide_points(
     let PlanningTask { problem, config, kernel_width, .. } = task;
     let nodes = known.iter().map(|node| node.iter().map(|device| device.points.clone()).collect());
     let nodes: Vec<Vec<Vec<Point>>> = nodes.collect();
-    let reason = if are_certain(known) {
+    let reason = if !known.is_empty() && are_certain(known) {
         match divide_by_points(problem, *config, *kernel_width, &nodes) {
             Ok(found) => return Ok(found),
             Err(error) => error.to_string(),
