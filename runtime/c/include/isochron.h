@@ -865,16 +865,14 @@ int isochron_scheme_compute(isochron_scheme_t *order,
                             double percent);
 
 // Lets a process send this percentage of its bytes for another one, as one message.
-int isochron_scheme_transfer(isochron_scheme_t *order,
-                             int64_t from,
-                             int64_t to,
-                             double percent);
+int isochron_scheme_transfer(isochron_scheme_t *order, int64_t from, int64_t to, double percent);
 
 // Begins actions that begin together: each is a branch, and so is each section of isochron_scheme_begin_repeat.
 int isochron_scheme_begin_parallel(isochron_scheme_t *order);
 
 // Begins actions that follow each other and are repeated, with the same percentages each time. A sequence is repeated once.
-int isochron_scheme_begin_repeat(isochron_scheme_t *order, int64_t times);
+int isochron_scheme_begin_repeat(isochron_scheme_t *order,
+                                 int64_t times);
 
 // Ends the section that has begun last.
 int isochron_scheme_end(isochron_scheme_t *order);

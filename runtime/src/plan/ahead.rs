@@ -334,8 +334,11 @@ impl ModelledCluster {
                 return compute_s + travel_s;
             }
             let first = 1.0 / plan.steps(0).max(1) as f64;
+            // What is sent for during the steps before a part does not delay it.
+            let ahead_s = plan.lookahead() as f64 * first * compute_s;
             let rest = parts.iter().map(|&(share, travel_s)| {
-                let later_s = messages * travel_s * (1.0 - first);
+                let later_s = (messages * travel_s * (1.0 - first) - ahead_s)
+                    .max(messages * share * received_s);
                 wall_s(share * compute_s, later_s, self.hidden)
             });
             first * travel_s + rest.sum::<f64>()

@@ -23,6 +23,7 @@ ARGUMENTS = {
     "note_move": (1.0,),
     "restore": (b"{}",),
     "benchmark": (None, 1),
+    "recon": (None, [1]),
     "partition": (4,),
     "iterate": (None,),
 }
