@@ -1,7 +1,6 @@
 //! The travel of panels: with relays or without, few or many steps ahead, and after a device has failed. Functions are
 //! as in [`cases`](crate::cases).
 
-use std::cmp::Ordering;
 use std::sync::Arc;
 
 use isochron::comm::Comm;
@@ -49,16 +48,12 @@ fn in_slices(comm: &dyn Comm) -> Plan {
     plan_on(problem, layout)
 }
 
-/// Numbers the ranks of a step: from the one that holds the panel on, the others by rank.
+/// Numbers the ranks of a step: from the one that holds the panel on, and from the first one again.
 fn member_in_step(plan: &Plan, step: usize, rank: usize) -> usize {
     let a = plan.a();
     let mut ranks = 0..a.n_ranks();
     let holder = ranks.find(|&other| a.part(other).col_range().contains(&(8 * step)));
-    match rank.cmp(&holder.unwrap()) {
-        Ordering::Less => rank + 1,
-        Ordering::Equal => 0,
-        Ordering::Greater => rank,
-    }
+    (rank + a.n_ranks() - holder.unwrap()) % a.n_ranks()
 }
 
 /// Counts the members that a member of a binomial tree of `n` passes a piece on to.
