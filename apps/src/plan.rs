@@ -235,7 +235,7 @@ impl PlannedArguments {
 /// Part of the least time within which fewer nodes win.
 const TIE: f64 = 0.01;
 
-/// Most nodes of which grids of fewer nodes are compared, too.
+/// Largest cluster, in nodes, for which grids of fewer nodes are compared, too.
 const SEARCHED: usize = 64;
 
 /// A way to multiply, and its plan.

@@ -143,7 +143,7 @@ impl ModelledCluster {
     }
 
     /// Makes the platform of predictions of any [`Algorithm`](predict::Algorithm), without ranks. Its places are the nodes, each as fast
-    /// as its devices together, and a unit is one of the points files: the update of a block, where the kernel is the multiplication.
+    /// as its devices together. Work counts in the units of the points files; for the multiplication these are updates of a block.
     ///
     /// # Errors
     /// Returns [`Error::File`] for devices with blocks of different sizes; [`Error::Model`] if the points of a device make no model.

@@ -18,7 +18,7 @@ const TOKEN: &str = "0 1";
 
 impl Plan {
     /// Number of processes of each rank. Those of rank `r` have the numbers from `r` times this on.
-    pub fn count_replayed(&self) -> usize {
+    fn count_replayed(&self) -> usize {
         if self.division().shares().is_some() { 1 } else { 1 + self.panel_sets() }
     }
 
