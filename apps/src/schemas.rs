@@ -10,7 +10,7 @@ use isochron_campaign::{
     CampaignComparison, CampaignPlan, CampaignReport, CampaignStatus, Repetition,
 };
 use isochron_core::internal::SegmentLine;
-use isochron_core::plan::Plan;
+use isochron_core::plan::{Plan, PlanSearch};
 use isochron_core::report::Report;
 use isochron_core::session::Platform;
 use schemars::generate::SchemaSettings;
@@ -31,7 +31,6 @@ use crate::models::list::ModelList;
 use crate::models::show::document::ModelsDocument;
 use crate::models::verify::StoreCheck;
 use crate::partition::PartitionAnswer;
-use crate::plan::PlanDocument;
 use crate::simulate::SimulateDocument;
 use crate::topology::TopologyDocument;
 use crate::trace_model::report::TraceDocument;
@@ -66,7 +65,7 @@ fn list_schemas() -> Vec<DocumentSchema> {
         describe::<Report>(written.clone(), "report", "report"),
         describe::<CheckAnswer>(written.clone(), "check", "result check"),
         describe::<Plan>(written.clone(), "plan", "saved plan"),
-        describe::<PlanDocument>(written.clone(), "planned", "predicted plans"),
+        describe::<PlanSearch>(written.clone(), "planned", "predicted plans"),
         describe::<SimulateDocument>(written.clone(), "simulated", "simulated plan"),
         describe::<TopologyDocument<'_>>(written.clone(), "topology", "topology"),
         describe::<MeasureDocument>(written.clone(), "measure", "kernel speeds"),

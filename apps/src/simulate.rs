@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::Args;
-use isochron_core::plan::Plan;
+use isochron_core::plan::{Candidate, Plan, PlanCandidate};
 use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 use isochron_hierarchy::layout::{Arrangement, LayoutError};
 use isochron_hierarchy::network::describe_platform;
@@ -16,7 +16,7 @@ use crate::documents::FormatVersion;
 use crate::failure::Failure;
 use crate::named_values::name_all;
 use crate::output::{Answer, make_folder};
-use crate::plan::{Candidate, PlanCandidate, PlannedArguments, tabulate};
+use crate::plan::{PlannedArguments, tabulate};
 
 /// The exit status without `smpirun`.
 const NOT_REPLAYED: u8 = 3;
@@ -86,7 +86,7 @@ impl SimulateArguments {
             self.strategy.is_none_or(|strategy| strategy == config.strategy)
                 && self.layout.is_none_or(|layout| layout == config.layout)
         };
-        let found = self.planned.compare(&self.planned.load()?, is_wanted)?;
+        let found = self.planned.load()?.list_candidates(&self.planned.problems()?, is_wanted)?;
         found.into_iter().next().ok_or_else(|| {
             Failure::input("--strategy, --layout: no candidate of `isochron plan` has both")
         })

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, ensure};
 use isochron_hierarchy::model::SpeedModel;
 use isochron_hierarchy::network::Network;
-use isochron_hierarchy::predict::{GridProduct, Platform, timeof};
+use isochron_hierarchy::predict::{GridProduct, Platform, TIE, timeof};
 use serde::Serialize;
 
 const TIMES: &str = include_str!("../../cluster-configs/data/rosebud-dgemm.csv");
@@ -52,9 +52,6 @@ pub const BLOCK: u64 = 99;
 
 /// Bytes per second between computers. An assumption: a message in turn of blocks of 99×99 over 1 Gbit Ethernet by Open MPI 1.2.
 const BYTES_PER_S: f64 = 20e6;
-
-/// Part of the least time within which fewer computers win.
-const TIE: f64 = 0.01;
 
 /// The sizes to predict.
 #[derive(clap::Args)]

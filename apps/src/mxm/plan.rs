@@ -26,7 +26,14 @@ pub fn format_plan(plan: &Plan, width: usize) -> String {
         wrap(&above, width),
         draw_layout(plan.layout(), width),
         node_table(plan),
-        wrap(&(describe_needs(plan) + &left_to_run(plan) + &left_out + &loaded), width)
+        wrap(
+            &(describe_needs(plan)
+                + &describe_uplinks(plan)
+                + &left_to_run(plan)
+                + &left_out
+                + &loaded),
+            width
+        )
     )
 }
 
@@ -114,6 +121,22 @@ fn describe_needs(plan: &Plan) -> String {
         count(messages, "message"),
         mib(memory)
     )
+}
+
+/// Tells what passes the uplinks of groups of nodes; nothing without groups.
+fn describe_uplinks(plan: &Plan) -> String {
+    let uplinks = plan.network().map_or(&[][..], |network| network.uplinks());
+    let bytes = plan.predicted().map_or(&[][..], |predicted| &predicted.uplink_bytes);
+    let lines = uplinks.iter().zip(bytes).map(|(uplink, &bytes)| {
+        let (first, others) =
+            (uplink.ranks.first().unwrap_or(&0), uplink.ranks.len().saturating_sub(1));
+        format!(
+            "{:.1} MiB at most each way through the uplink of node {first} and {}\n",
+            mib(bytes as f64),
+            count(others as u64, "other")
+        )
+    });
+    lines.collect()
 }
 
 /// Returns the predictions for the nodes; none for a plan that no session has made.

@@ -30,7 +30,7 @@ impl Load {
     /// All time for computation, and no messages on its cores.
     pub const NONE: Self = Self { share: 1.0, share_of_cores: 1.0, message_cost: 0.0 };
 
-    /// Finds the load of a rank whose devices compute on the [busy](list_busy_cores) cores `mine`. `sharing` lists the busy
+    /// Finds the load of a rank whose devices compute on the busy cores `mine`. `sharing` lists the busy
     /// cores of all ranks that may use the same ones, itself included; `threads` are those of each rank of this host.
     pub fn find(topology: &Topology, mine: &[u32], sharing: &[u32], threads: &[usize]) -> Self {
         let on_cores = Self::on_cores(topology.cores().len(), mine, sharing);

@@ -77,13 +77,16 @@ impl Modelled {
         Ok(samples)
     }
 
-    /// Predicts the seconds of every node for an update of its part with these columns for its devices.
+    /// Predicts the seconds of every node for an update of its part with these columns for its devices; for its share of one if k is divided.
     pub fn predict_slices(&self, division: &Division, slices: &[Vec<usize>]) -> Vec<f64> {
         let nodes = self.nodes.iter().zip(slices).enumerate();
+        let blocks = self.problem.k_blocks().max(1) as f64;
         let times = nodes.map(|(rank, (node, slices))| {
             let rows = count_rows(&self.problem, division, rank);
             let busy = node.models.iter().zip(slices).filter(|(_, cols)| **cols > 0);
-            busy.map(|(model, &cols)| model.time_s((rows * cols) as f64)).fold(0.0, f64::max)
+            let whole_s =
+                busy.map(|(model, &cols)| model.time_s((rows * cols) as f64)).fold(0.0, f64::max);
+            whole_s * division.shares().map_or(1.0, |shares| shares[rank] as f64 / blocks)
         });
         times.collect()
     }

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 
 use crate::model::SpeedModel;
 use crate::network::Network;
-use crate::predict::find_bounds;
+use crate::predict::{TIE, find_bounds};
 
 /// A parallel algorithm as a performance model sees it.
 pub trait Algorithm {
@@ -488,9 +488,6 @@ const COMPARED: usize = 8;
 
 /// Gain of an exchange of places that counts.
 const GAIN: f64 = 1e-9;
-
-/// Part of the least time within which fewer processes win.
-const TIE: f64 = 0.01;
 
 /// Chooses the algorithm of least predicted seconds, and the place of each of its processes. Of those within 1 % the one with fewest
 /// processes wins.

@@ -6,6 +6,7 @@ use crate::layout::Grid;
 use crate::model::SpeedModel;
 use crate::network::{Network, count_rounds};
 use crate::partition::{Limits, PartitionError, SplitOptions};
+use crate::predict::TIE;
 use crate::problem::Problem;
 
 /// A host that may have several ranks.
@@ -32,9 +33,6 @@ pub struct EqualRanks {
 
 /// Most ranks for each host, in the mean over all hosts.
 const MOST_RANKS: usize = 8;
-
-/// Part of the least time within which fewer ranks win.
-const TIE: f64 = 0.01;
 
 /// Most numbers of ranks that are compared.
 const COMPARED: usize = 256;

@@ -142,6 +142,9 @@ pub fn wall_s(compute_s: f64, travel_s: f64, hidden: f64) -> f64 {
     compute_s.max(travel_s * hidden) + travel_s * (1.0 - hidden)
 }
 
+/// Part of the least predicted seconds within which fewer processors win.
+pub const TIE: f64 = 0.01;
+
 /// Quantile of the normal distribution that leaves a twentieth on either side.
 const NINE_OF_TEN: f64 = 1.645;
 

@@ -523,6 +523,14 @@ module isochron
       integer(c_int) :: status
     end function
 
+    function isochron_search_plan(path, models, m, n, k, config, json) bind(c, name="isochron_search_plan") result(status)
+      import :: c_int, c_int64_t, c_char, c_ptr
+      character(kind=c_char), intent(in) :: path(*), models(*), config(*)
+      integer(c_int64_t), value :: m, n, k
+      type(c_ptr), intent(out) :: json
+      integer(c_int) :: status
+    end function
+
     function isochron_timeof(platform, algorithm, places, n_places, predicted) &
         bind(c, name="isochron_timeof") result(status)
       import :: c_int, c_int64_t, c_ptr, isochron_algorithm_t, isochron_predicted_t

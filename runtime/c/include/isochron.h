@@ -813,6 +813,22 @@ int isochron_platform_of_file(const char *path,
                               const char *models,
                               isochron_platform_t **platform);
 
+// Plans a multiplication of an m x k by a k x n matrix on the nodes of a platform file with a network, in every way that is compared, and writes
+// the candidates, the fastest first, and its plan as JSON: the document of isochron plan --json. models is as for
+// isochron_platform_of_file. config has settings: element (f64), blocks (32,64,128,256), explain=true for what changes of the cluster
+// would bring, and equal_ranks=true for the best ranks of a program that gives all ranks equal parts. Free the text by isochron_free.
+//
+// Not collective: it needs no session.
+//
+// Safety: path, models and config are null or strings, and json is null or may be written.
+int isochron_search_plan(const char *path,
+                         const char *models,
+                         int64_t m,
+                         int64_t n,
+                         int64_t k,
+                         const char *config,
+                         const char **json);
+
 // Predicts the run of an algorithm with its processes on these places, one for each process.
 //
 // Not collective.
@@ -849,7 +865,7 @@ int isochron_close_platform(isochron_platform_t *platform);
 
 // Makes a communicator of the ranks that are these places, such as those of isochron_choose, in their order. comm is the number of their
 // communicator in Fortran, as for isochron_open. group gets the number of a communicator, which the program frees; on the other ranks
-// the number of MPI_COMM_NULL. isochron_group_comm has an MPI_Comm in place of both.
+// the number of MPI_COMM_NULL, and after a failure -1, which is no communicator. isochron_group_comm has an MPI_Comm in place of both.
 //
 // Collective: all ranks of comm, with the same places.
 //

@@ -15,9 +15,11 @@ use isochron::predict::{
 use isochron::prelude::{Error, LocalComm};
 
 use crate::handles::{self, HandleKind, SessionHandle};
+use crate::memory::hand_over;
 use crate::partition::read_kernel;
 use crate::pointers::{self, read_sizes, to_size};
-use crate::settings::read_benchmark;
+use crate::product::to_json;
+use crate::settings::{read_benchmark, read_search};
 use crate::status::{CallFailure, agree_on, call};
 use crate::structs::{SizedStruct, read_structs, write_struct};
 
@@ -257,15 +259,60 @@ pub unsafe extern "C" fn isochron_platform_of_file(
         unsafe { pointers::clear(platform, ptr::null_mut()) };
         pointers::check(platform, "platform")?;
         // SAFETY: as the caller says.
-        let path = unsafe { pointers::read_text(path, "path")? };
-        // SAFETY: as the caller says.
-        let models = unsafe { pointers::read_config(models, "models")? };
-        let models = (!models.is_empty()).then(|| Path::new(models));
-        let made = ModelledCluster::load(Path::new(path), models)?.to_platform()?;
+        let made = unsafe { load_cluster(path, models)? }.to_platform()?;
         let handle = handles::keep(Arc::new(LocalComm::new()), made);
         // SAFETY: as the caller says.
         unsafe { pointers::write(platform, "platform", handle) }
     })
+}
+
+/// Plans a multiplication of an m x k by a k x n matrix on the nodes of a platform file with a network, in every way that is compared, and writes
+/// the candidates, the fastest first, and its plan as JSON: the document of `isochron plan --json`. models is as for
+/// isochron_platform_of_file. config has settings: element (f64), blocks (32,64,128,256), explain=true for what changes of the cluster
+/// would bring, and equal_ranks=true for the best ranks of a program that gives all ranks equal parts. Free the text by isochron_free.
+///
+/// Not collective: it needs no session.
+///
+/// # Safety
+/// `path`, `models` and `config` are null or strings, and `json` is null or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isochron_search_plan(
+    path: *const c_char,
+    models: *const c_char,
+    m: i64,
+    n: i64,
+    k: i64,
+    config: *const c_char,
+    json: *mut *const c_char,
+) -> c_int {
+    call(|| {
+        // SAFETY: as the caller says.
+        let (cluster, config) = unsafe {
+            pointers::clear(json, ptr::null());
+            pointers::check(json, "json")?;
+            (load_cluster(path, models)?, pointers::read_config(config, "config")?)
+        };
+        let sizes = [to_size(m, "m")?, to_size(n, "n")?, to_size(k, "k")?];
+        let (problems, config) = read_search(config, sizes)?;
+        let found = to_json(&cluster.search(&problems, config)?)?;
+        // SAFETY: as the caller says.
+        unsafe { pointers::write(json, "json", hand_over(found)) }
+    })
+}
+
+/// Reads a platform file with models in a folder, or in the files that it names.
+///
+/// # Safety
+/// `path` and `models` are null or strings.
+unsafe fn load_cluster(
+    path: *const c_char,
+    models: *const c_char,
+) -> Result<ModelledCluster, CallFailure> {
+    // SAFETY: as the caller says.
+    let (path, models) =
+        unsafe { (pointers::read_text(path, "path")?, pointers::read_config(models, "models")?) };
+    let models = (!models.is_empty()).then(|| Path::new(models));
+    Ok(ModelledCluster::load(Path::new(path), models)?)
 }
 
 /// Predicts the run of an algorithm with its processes on these places, one for each process.
@@ -366,7 +413,7 @@ pub unsafe extern "C" fn isochron_close_platform(platform: *mut PlatformHandle) 
 
 /// Makes a communicator of the ranks that are these places, such as those of isochron_choose, in their order. comm is the number of their
 /// communicator in Fortran, as for isochron_open. group gets the number of a communicator, which the program frees; on the other ranks
-/// the number of MPI_COMM_NULL. isochron_group_comm has an MPI_Comm in place of both.
+/// the number of MPI_COMM_NULL, and after a failure -1, which is no communicator. isochron_group_comm has an MPI_Comm in place of both.
 ///
 /// Collective: all ranks of comm, with the same places.
 ///
@@ -382,7 +429,7 @@ pub unsafe extern "C" fn isochron_group(
     call(|| {
         // SAFETY: as the caller says.
         unsafe {
-            pointers::clear(group, 0);
+            pointers::clear(group, -1);
             let made = make_group(comm, || {
                 pointers::check(group, "group")?;
                 read_sizes(places, to_size(n_places, "n_places")?, "places")

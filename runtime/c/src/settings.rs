@@ -4,8 +4,10 @@ use std::str::FromStr;
 
 use isochron::hierarchy::SplitOptions;
 use isochron::partition::{BenchmarkConfig, PartitionConfig};
+use isochron::plan::{Problem, SearchConfig};
 use isochron::prelude::{
-    BalanceConfig, LoopPart, ProductConfig, RebalanceConfig, SessionBuilder, Split, Strategy,
+    BalanceConfig, ElementType, Error, LoopPart, ProductConfig, RebalanceConfig, SessionBuilder,
+    Split, Strategy,
 };
 
 use crate::status::CallFailure;
@@ -57,13 +59,14 @@ pub(crate) fn split_settings(text: &str) -> Result<Vec<(&str, &str)>, CallFailur
 
 /// Refuses a name: tells which call has a setting of this name, or else the nearest one that exists.
 pub(crate) fn refuse_name(name: &str, known: &[&str]) -> CallFailure {
-    let others: [(&[&str], &str); 6] = [
+    let others: [(&[&str], &str); 7] = [
         (&OF_SESSION, "isochron_open"),
         (&OF_PRODUCTS, "isochron_set"),
         (&OF_BALANCER, "isochron_balancer"),
         (&OF_SPLIT, "isochron_split"),
         (&OF_BENCHMARK, "isochron_benchmark"),
         (&OF_PARTITION, "isochron_partition"),
+        (&OF_SEARCH, "isochron_search_plan"),
     ];
     if let Some((_, call)) = others.iter().find(|(names, _)| names.contains(&name)) {
         return CallFailure::setting(format!(
@@ -265,6 +268,33 @@ pub(crate) fn read_benchmark(text: &str) -> Result<BenchmarkConfig, CallFailure>
         }
     }
     Ok(config)
+}
+
+/// Settings of a search for plans.
+const OF_SEARCH: [&str; 4] = ["element", "blocks", "explain", "equal_ranks"];
+
+/// Reads the settings of a search for plans. Returns the multiplication of these sizes in each block size, and what is to be told.
+pub(crate) fn read_search(
+    text: &str,
+    [m, n, k]: [usize; 3],
+) -> Result<(Vec<Problem>, SearchConfig), CallFailure> {
+    let (mut element, mut blocks) = (ElementType::F64, SearchConfig::BLOCKS.to_vec());
+    let mut config = SearchConfig::default();
+    for (name, value) in split_settings(text)? {
+        match name {
+            "element" => element = read_value(name, value)?,
+            "blocks" => {
+                let read = value.split(',').map(|block| read_value(name, block));
+                blocks = read.collect::<Result<_, _>>()?;
+            }
+            "explain" => config.explain = read_value(name, value)?,
+            "equal_ranks" => config.equal_ranks = read_value(name, value)?,
+            _ => return Err(refuse_name(name, &OF_SEARCH)),
+        }
+    }
+    let problems =
+        blocks.into_iter().map(|block| Ok(Problem::new(m, n, k, block)?.with_element(element)));
+    Ok((problems.collect::<Result<_, Error>>()?, config))
 }
 
 /// Settings of a partition, without those of its benchmarks.

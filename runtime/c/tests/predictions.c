@@ -209,6 +209,12 @@ static void try_file(void)
   /* 100 units on the slow node, and 200 on the fast one; two messages of 4 bytes. */
   expect("the time on nodes of a file", fabs(predicted.seconds - (20.0 + 20.0 + 2 * 1.5)) < 1e-9 && places[0] == 0 && places[1] == 1);
   check(isochron_close_platform(platform));
+  const char *json;
+  check(isochron_search_plan(paths[2], NULL, 8, 8, 8, "blocks=1 equal_ranks=true", &json));
+  expect("a plan that is searched for", strstr(json, "\"candidates\":[{") && strstr(json, "\"equal_ranks\":{\"block\":1"));
+  check(isochron_free(json));
+  expect_failure("an unknown setting", isochron_search_plan(paths[2], NULL, 8, 8, 8, "block=1", &json), ISOCHRON_INPUT, "blocks");
+  expect_failure("blocks of 0", isochron_search_plan(paths[2], NULL, 8, 8, 8, "blocks=0", &json), ISOCHRON_INPUT, "block");
   expect_failure("a file that is missing", isochron_platform_of_file("/no/such.toml", NULL, &platform), ISOCHRON_INPUT, "/no/such.toml");
   expect_failure("models that are missing", isochron_platform_of_file(paths[2], "/no/such", &platform), ISOCHRON_INPUT, "/no/such");
 }

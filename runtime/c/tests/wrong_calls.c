@@ -684,6 +684,11 @@ static void try_predictions(isochron_session_t *session, int rank, int ranks)
   REFUSED_TO(platform, isochron_platform_of_file("/no/such/file.toml", NULL, &platform));
   REFUSED_TO(platform, isochron_platform_of_file("\xff", "\xff", &platform));
   REFUSED(isochron_platform_of_file("/no/such/file.toml", NULL, NULL));
+  const char *json;
+  REFUSED_TO(json, isochron_search_plan(NULL, NULL, 64, 64, 64, NULL, &json));
+  REFUSED_TO(json, isochron_search_plan("/no/such/file.toml", NULL, 64, 64, 64, NULL, &json));
+  REFUSED_TO(json, isochron_search_plan("/no/such/file.toml", NULL, -1, 64, 64, "\xff", &json));
+  REFUSED(isochron_search_plan("/no/such/file.toml", NULL, 64, 64, 64, NULL, NULL));
   ACCEPTED(isochron_recon(session, &KERNEL, NULL, units, 2, "max_reps=3", &platform));
   REFUSED(isochron_timeof(platform, NULL, places, 1, &predicted));
   REFUSED(isochron_timeof(platform, &ALGORITHM, NULL, 1, &predicted));

@@ -43,6 +43,7 @@ mod _isochron {
     #[pymodule_export]
     use crate::predict::{
         PyChoice, PyPlatform, PyPredictedRun, PyScheme, choose_algorithm, make_group, predict_time,
+        search_plan,
     };
     #[pymodule_export]
     use crate::product::{PyLastRun, PyProduct};

@@ -3,20 +3,21 @@
 use std::mem;
 use std::path::PathBuf;
 
-use isochron::plan::ModelledCluster;
+use isochron::plan::{ModelledCluster, Problem, SearchConfig};
 use isochron::predict::{
     Algorithm, AlgorithmError, Binding, Platform, PredictedRun, Scheme, choose, timeof,
 };
-use isochron::prelude::Error;
+use isochron::prelude::{ElementType, Error};
 use pyo3::call::PyCallArgs;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::arrays::read_element;
 use crate::communicator::adopt_group;
 use crate::errors::{Count, Number, RaisedError, agree_on};
 use crate::partition::{ObjectKernel, RaisedFirst, check_methods};
 use crate::session_state::PySession;
-use crate::settings::{configure, read_keywords};
+use crate::settings::{configure, read_keywords, to_python};
 use crate::thread_bound::{ThreadBound, run_detached};
 
 /// The places that may run processes, with their speeds, and the network between them: `Session.recon` makes it, or `of_file`.
@@ -222,6 +223,41 @@ fn use_algorithms<R>(
     let read = read.collect::<Result<_, _>>()?;
     let outcome = run_detached(py, || body(read));
     raised.settle(outcome.map_err(Error::from))
+}
+
+/// Plans a multiplication of an m x k by a k x n matrix on the nodes of a platform file with a network, in every way that is compared. Returns
+/// the document of `isochron plan --json` as a dictionary: the `candidates`, the fastest first, and its `plan`; with `explain` what
+/// changes of the cluster would bring (`explained`), and with `equal_ranks` the best ranks for a program that gives all ranks equal parts.
+/// `models` is as for `Platform.of_file`.
+#[pyfunction]
+#[pyo3(name = "search_plan", signature = (path, m, n, k, *, models=None, dtype=None, blocks=None, explain=false, equal_ranks=false))]
+#[expect(clippy::too_many_arguments, reason = "keywords of a Python function")]
+pub fn search_plan<'py>(
+    py: Python<'py>,
+    path: PathBuf,
+    m: Count,
+    n: Count,
+    k: Count,
+    models: Option<PathBuf>,
+    dtype: Option<&Bound<'py, PyAny>>,
+    blocks: Option<Vec<Count>>,
+    explain: bool,
+    equal_ranks: bool,
+) -> Result<Bound<'py, PyAny>, RaisedError> {
+    let element = dtype.map(|dtype| read_element("dtype", dtype)).transpose()?;
+    let blocks = blocks.map_or(SearchConfig::BLOCKS.to_vec(), |blocks| {
+        blocks.into_iter().map(|block| block.0).collect()
+    });
+    let problems = blocks.into_iter().map(|block| {
+        let problem = Problem::new(m.0, n.0, k.0, block)?;
+        Ok(problem.with_element(element.unwrap_or(ElementType::F64)))
+    });
+    let problems = problems.collect::<Result<Vec<_>, Error>>()?;
+    let config = SearchConfig { explain, equal_ranks };
+    let found = run_detached(py, || {
+        ModelledCluster::load(&path, models.as_deref())?.search(&problems, config)
+    });
+    Ok(to_python(py, &found?)?)
 }
 
 /// Predicts the run of an `Algorithm` with its processes on these places of a `Platform`, one for each process.

@@ -9,14 +9,12 @@ use isochron_hierarchy::layout::Arrangement;
 use isochron_hierarchy::model::Point;
 use isochron_hierarchy::network::Network;
 use isochron_hierarchy::predict::{
-    self, Cluster, EqualRanks, RankHost, find_bounds, panel_sends, reduction_phase, wall_s,
+    self, Cluster, EqualRanks, RankHost, find_bounds, panel_sends, wall_s,
 };
 use serde::Serialize;
 
 use super::measuring::{count_fewest_steps, note_prediction};
-use super::{
-    Making, Plan, PlannedDevice, PlannedNode, PredictedDevice, PredictedNode, Prediction, Problem,
-};
+use super::{Making, Plan, PlannedDevice, PlannedNode, PredictedNode, Prediction, Problem};
 use crate::error::Error;
 use crate::input::platform::Platform;
 use crate::partition::config::refuse_hpopta;
@@ -26,7 +24,7 @@ use crate::store::GivenModels;
 /// The nodes of a platform file with a model of every device, and the network between them: for plans of a cluster that is
 /// somewhere else.
 pub struct ModelledCluster {
-    nodes: Vec<PlannedNode>,
+    pub(super) nodes: Vec<PlannedNode>,
     models: GivenModels,
     network: Network,
     /// The part of the messages that travels during the arithmetic.
@@ -105,15 +103,6 @@ impl ModelledCluster {
         self.nodes.len()
     }
 
-    /// Lists the names of the nodes' hosts, or their numbers without one, and the cores that their devices ask for; 0 if that is not known.
-    pub fn list_hosts(&self) -> Vec<(String, usize)> {
-        let hosts = self.nodes.iter().map(|node| {
-            let name = if node.host.is_empty() { node.rank.to_string() } else { node.host.clone() };
-            (name, node.devices.iter().map(|device| device.cores).sum())
-        });
-        hosts.collect()
-    }
-
     /// Returns the cluster of some of the nodes, in this order; a node that comes again is another one like it.
     #[must_use]
     pub fn among(&self, nodes: &[usize]) -> Self {
@@ -131,7 +120,7 @@ impl ModelledCluster {
     ///
     /// # Errors
     /// Returns [`Error::File`] for models of another element type; [`Error::Decide`] if the models do not admit a division.
-    pub fn list_by_speed(&self, problem: Problem) -> Result<Vec<usize>, Error> {
+    pub(super) fn list_by_speed(&self, problem: Problem) -> Result<Vec<usize>, Error> {
         let config = BalanceConfig { strategy: Strategy::Fpm, ..BalanceConfig::default() };
         let (mut modelled, _, _) = self.make_models(problem, &config)?;
         let (rows, cols) = problem.c_blocks();
@@ -163,14 +152,15 @@ impl ModelledCluster {
     /// # Errors
     /// Returns the errors of [`to_platform`](Self::to_platform); [`Error::Parameter`] for a node with a GPU, which such programs do not use;
     /// [`Error::Decide`] if the models do not admit a division.
-    pub fn choose_ranks(&self, problem: &Problem) -> Result<EqualRanks, Error> {
+    pub(super) fn choose_ranks(&self, problem: &Problem) -> Result<EqualRanks, Error> {
         let mut devices = self.nodes.iter().flat_map(|node| &node.devices);
         if let Some(gpu) = devices.find(|device| device.kind != DeviceKind::Cpu) {
             let reason = "is a GPU, which programs of equal parts on all ranks do not use";
             return Err(Error::parameter("device", &gpu.name, reason));
         }
         let platform = self.to_platform()?;
-        let hosts = platform.speeds.iter().zip(self.list_hosts()).map(|(speed, (_, cores))| {
+        let hosts = platform.speeds.iter().zip(&self.nodes).map(|(speed, node)| {
+            let cores = node.count_cores();
             RankHost { speed: &**speed, cores: if cores == 0 { usize::MAX } else { cores } }
         });
         let hosts: Vec<RankHost<'_>> = hosts.collect();
@@ -235,7 +225,11 @@ impl ModelledCluster {
     ///
     /// # Errors
     /// Returns the errors of [`plan`](Self::plan).
-    pub fn explain(&self, ahead: &PlanAhead, config: &BalanceConfig) -> Result<Vec<WhatIf>, Error> {
+    pub(super) fn explain(
+        &self,
+        ahead: &PlanAhead,
+        config: &BalanceConfig,
+    ) -> Result<Vec<WhatIf>, Error> {
         let ranks = self.nodes.len();
         let areas = ahead.plan.layout().areas();
         let largest = (0..ranks).max_by_key(|&rank| areas[rank]).unwrap_or(0);
@@ -303,15 +297,7 @@ impl ModelledCluster {
     fn predict(&self, plan: Plan) -> PlanAhead {
         let compute_s = plan.predicted_s().unwrap_or(0.0);
         let bytes = plan.problem().element().bytes();
-        let received_s = match plan.division().shares() {
-            None => self.network.phase_s(&plan.panel_phase(&self.network), bytes),
-            Some(shares) => {
-                let computes: Vec<bool> = shares.iter().map(|&share| share > 0).collect();
-                let (layout, block) = (plan.layout(), plan.problem().block());
-                let sum = reduction_phase(&self.network, layout, block, &computes);
-                self.network.phase_s(&sum, bytes)
-            }
-        };
+        let received_s = self.network.phase_s(&plan.phase(&self.network), bytes);
         let is_summed = plan.division().shares().is_some();
         let parts = match self.network.uplinks() {
             [] if !is_summed => {
@@ -345,28 +331,13 @@ impl ModelledCluster {
         };
         let noise = [self.models.noise(), self.network.noise()];
         let (wall_s, bounds_s) = (whole_s([1.0; 2]), find_bounds(noise, whole_s));
-        let nodes = (0..plan.n_ranks()).map(|rank| predict_node(&plan, rank)).collect();
-        let prediction = Prediction { arithmetic_s: plan.predicted_s(), nodes };
+        let nodes = plan
+            .nodes()
+            .iter()
+            .map(|node| PredictedNode::new(&plan, node.rank, 0, &vec![0; node.devices.len()]));
+        let prediction = Prediction::new(&plan, nodes.collect());
         let plan = plan.with_prediction(prediction);
         PlanAhead { plan, wall_s, bounds_s, compute_s, travel_s }
-    }
-}
-
-fn predict_node(plan: &Plan, rank: usize) -> PredictedNode {
-    let k = plan.k_range(rank);
-    let received = plan.count_received(rank);
-    let devices = plan.slices(rank).into_iter();
-    let devices = devices
-        .map(|columns| PredictedDevice { units: plan.units_of(rank, columns), memory_bytes: 0 });
-    PredictedNode {
-        part: plan.c().part(rank),
-        k: [k.start, k.end],
-        units: plan.units(rank),
-        arithmetic_s: plan.node_s(rank),
-        bytes: received.bytes,
-        messages: received.messages,
-        memory_bytes: plan.memory_bytes(rank),
-        devices: devices.collect(),
     }
 }
 
@@ -375,6 +346,7 @@ mod tests {
     use std::path::PathBuf;
 
     use isochron_hierarchy::layout::{Grid, Method};
+    use isochron_hierarchy::problem::Split;
     use tempfile::TempDir;
 
     use super::*;
@@ -430,6 +402,17 @@ mod tests {
         let predicted = models.plan.predicted().unwrap();
         let bytes: u64 = predicted.nodes.iter().map(|node| node.bytes).sum();
         assert!(bytes > 0 && predicted.nodes.iter().all(|node| node.memory_bytes > 8192 * 8192));
+    }
+
+    #[test]
+    fn equal_shares_of_k_take_as_long_as_equal_parts_of_c() {
+        let (_folder, path) = write_platform(&[(40.0, false), (10.0, false)], GIGABIT);
+        let cluster = ModelledCluster::load(&path, None).unwrap();
+        let problem = Problem::new(1024, 1024, 16_384, 64).unwrap();
+        let split = |split| cluster.plan(problem.with_split(split), &even()).unwrap();
+        let [of_k, of_c] = [Split::K, Split::C].map(split);
+        assert!(of_k.plan.division().shares().is_some() && of_c.plan.division().shares().is_none());
+        assert!((of_k.compute_s / of_c.compute_s - 1.0).abs() < 0.01, "{}", of_k.compute_s);
     }
 
     #[test]

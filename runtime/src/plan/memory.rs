@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use isochron_devices::{ElementType, leading_dimension};
 use isochron_hierarchy::network::{Network, PhaseTraffic, Traffic};
-use isochron_hierarchy::predict::panel_phase;
+use isochron_hierarchy::predict::{panel_phase, reduction_phase};
 use num_complex::Complex64;
 
 use super::reduction;
@@ -43,14 +43,14 @@ impl Plan {
             return self;
         };
         let bytes = self.problem.element().bytes();
-        let travel_s = network.phase_s(&self.panel_phase(&network), bytes);
+        let travel_s = network.phase_s(&self.phase(&network), bytes);
         self.tuning.panel = self.problem.best_panel(compute_s, travel_s);
         let steps = self.problem.k().div_ceil(self.panel()).max(1) as f64;
         let of_step = |traffic: &Traffic| Traffic {
             elements: traffic.elements / steps,
             messages: traffic.messages / steps,
         };
-        let all = self.panel_phase(&network);
+        let all = self.phase(&network);
         let received = all.received.iter().map(|levels| levels.iter().map(of_step).collect());
         let step = PhaseTraffic {
             received: received.collect(),
@@ -60,10 +60,16 @@ impl Plan {
         self.with_lookahead(most)
     }
 
-    /// Returns what the panels of all steps bring through the network.
-    pub(super) fn panel_phase(&self, network: &Network) -> PhaseTraffic {
+    /// Returns what the panels of all steps bring through the network, or the sum if k is divided.
+    pub(super) fn phase(&self, network: &Network) -> PhaseTraffic {
         let (problem, layout) = (&self.problem, self.layout());
-        panel_phase(network, layout, problem.block(), problem.k(), self.panel())
+        match self.division().shares() {
+            None => panel_phase(network, layout, problem.block(), problem.k(), self.panel()),
+            Some(shares) => {
+                let computes: Vec<bool> = shares.iter().map(|&share| share > 0).collect();
+                reduction_phase(network, layout, problem.block(), &computes)
+            }
+        }
     }
 
     /// Returns a plan with the same shares that needs less memory, or `None` if there is none. It has fewer steps under

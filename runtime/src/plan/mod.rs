@@ -17,6 +17,7 @@ mod prediction;
 pub(crate) mod reduction;
 mod replay;
 pub(crate) mod schedule;
+mod search;
 mod spread;
 mod tree;
 
@@ -41,6 +42,7 @@ pub(crate) use node::find_difference;
 pub use node::{PlannedDevice, PlannedNode};
 pub use parts::PartOfK;
 pub use prediction::{PredictedDevice, PredictedNode, Prediction};
+pub use search::{Candidate, HostRanks, PlanCandidate, PlanSearch, PlannedRanks, SearchConfig};
 
 pub use crate::store::KnownFrom;
 pub(crate) use schedule::{A, B};

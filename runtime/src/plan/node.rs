@@ -72,6 +72,11 @@ impl PlannedNode {
         Some(&*device.blas).filter(|name| !name.is_empty())
     }
 
+    /// Counts the cores that its devices ask for; 0 if that is not known.
+    pub(super) fn count_cores(&self) -> usize {
+        self.devices.iter().map(|device| device.cores).sum()
+    }
+
     /// Returns the columns that each device computes, in elements.
     pub(super) fn slices(&self) -> Vec<usize> {
         self.devices.iter().map(|device| device.columns).collect()

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Plan;
 use crate::matrix::Region;
 
 /// The predictions of a [`Plan`](super::Plan). They follow from it, so reading a plan from a file leaves them out.
@@ -13,6 +14,20 @@ pub struct Prediction {
     pub arithmetic_s: Option<f64>,
     /// Every node, by rank, with the rectangle of C that it holds.
     pub nodes: Vec<PredictedNode>,
+    /// Bytes that pass each uplink of the network, the busier way.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub uplink_bytes: Vec<u64>,
+}
+
+impl Prediction {
+    /// Predicts a plan whose nodes are predicted.
+    pub(crate) fn new(plan: &Plan, nodes: Vec<PredictedNode>) -> Self {
+        let through = plan.network().map(|network| plan.phase(network).through);
+        let bytes = plan.problem().element().bytes() as f64;
+        let uplinks = through.into_iter().flatten();
+        let uplink_bytes = uplinks.map(|elements| (elements * bytes).round() as u64).collect();
+        Self { arithmetic_s: plan.predicted_s(), nodes, uplink_bytes }
+    }
 }
 
 /// The predictions for one node.
@@ -36,6 +51,29 @@ pub struct PredictedNode {
     pub memory_bytes: u64,
     /// Its devices.
     pub devices: Vec<PredictedDevice>,
+}
+
+impl PredictedNode {
+    /// Predicts the node of a rank whose devices need these bytes of the host's memory, and these of their own.
+    pub(crate) fn new(plan: &Plan, rank: usize, host_bytes: u64, own_bytes: &[u64]) -> Self {
+        let k = plan.k_range(rank);
+        let received = plan.count_received(rank);
+        let devices = plan.slices(rank).into_iter().zip(own_bytes);
+        let devices = devices.map(|(columns, &memory_bytes)| PredictedDevice {
+            units: plan.units_of(rank, columns),
+            memory_bytes,
+        });
+        Self {
+            part: plan.c().part(rank),
+            k: [k.start, k.end],
+            units: plan.units(rank),
+            arithmetic_s: plan.node_s(rank),
+            bytes: received.bytes,
+            messages: received.messages,
+            memory_bytes: plan.memory_bytes(rank).saturating_add(host_bytes),
+            devices: devices.collect(),
+        }
+    }
 }
 
 /// The predictions for one device.

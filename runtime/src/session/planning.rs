@@ -13,8 +13,7 @@ use crate::error::Error;
 use crate::partition::config::check_hpopta;
 use crate::plan::measuring::{self, Decided, PlanningTask, Ranks};
 use crate::plan::{
-    Making, Plan, PlannedDevice, PlannedNode, PredictedDevice, PredictedNode, Prediction, Problem,
-    find_difference,
+    Making, Plan, PlannedDevice, PlannedNode, PredictedNode, Prediction, Problem, find_difference,
 };
 use crate::plan::{check_epsilon, host_memory};
 
@@ -97,32 +96,16 @@ impl Session {
     fn predict(&self, plan: Plan) -> Result<Plan, Error> {
         let comm = self.comm.as_ref();
         let mine = agree(comm, self.predict_node(&plan))?;
-        let prediction =
-            Prediction { arithmetic_s: plan.predicted_s(), nodes: comm.gather(&mine)? };
+        let prediction = Prediction::new(&plan, comm.gather(&mine)?);
         Ok(plan.with_prediction(prediction))
     }
 
     fn predict_node(&self, plan: &Plan) -> Result<PredictedNode, Error> {
         let rank = self.comm.rank();
-        let (k, slices) = (plan.k_range(rank), plan.slices(rank));
-        let received = plan.count_received(rank);
-        let needs = (self.node.team).job_needs(&plan.job_shape(rank), &slices)?;
-        let of_devices: u64 = needs.iter().map(|needs| needs.host_bytes).sum();
-        let devices = slices.iter().zip(&needs);
-        let devices = devices.map(|(&columns, needs)| PredictedDevice {
-            units: plan.units_of(rank, columns),
-            memory_bytes: needs.own_bytes,
-        });
-        Ok(PredictedNode {
-            part: plan.c().part(rank),
-            k: [k.start, k.end],
-            units: plan.units(rank),
-            arithmetic_s: plan.node_s(rank),
-            bytes: received.bytes,
-            messages: received.messages,
-            memory_bytes: plan.memory_bytes(rank).saturating_add(of_devices),
-            devices: devices.collect(),
-        })
+        let needs = self.node.team.job_needs(&plan.job_shape(rank), &plan.slices(rank))?;
+        let host_bytes = needs.iter().map(|needs| needs.host_bytes).sum();
+        let own_bytes: Vec<u64> = needs.iter().map(|needs| needs.own_bytes).collect();
+        Ok(PredictedNode::new(plan, rank, host_bytes, &own_bytes))
     }
 
     /// Takes over a plan that was [read](Plan::load), if it was made for these ranks and devices. Nothing is measured. The plan

@@ -337,6 +337,18 @@ class Choice:
     @property
     def seconds(self) -> list[float]: ...
 
+def search_plan(
+    path: str | PathLike[str],
+    m: int,
+    n: int,
+    k: int,
+    *,
+    models: str | PathLike[str] | None = None,
+    dtype: _Element | None = None,
+    blocks: Sequence[int] | None = None,
+    explain: bool = False,
+    equal_ranks: bool = False,
+) -> dict[str, Any]: ...
 def timeof(algorithm: Algorithm, platform: Platform, places: Sequence[int]) -> PredictedRun: ...
 def choose(algorithms: Sequence[Algorithm], platform: Platform) -> Choice: ...
 def group(places: Sequence[int], comm: Any | None = None) -> Any | None: ...

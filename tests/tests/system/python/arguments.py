@@ -139,6 +139,10 @@ def list_calls(session):
         "DynamicPartition.iterate": (session.partition(9).iterate, {"kernel": kernel}),
         "Session.recon": (session.recon, {"kernel": kernel, "sizes": [3, 5], "unbound": True} | measured),
         "Platform.of_file": (isochron.Platform.of_file, {"path": path, "models": None}),
+        "search_plan": (
+            isochron.search_plan,
+            {"path": path, "m": 64, "n": 64, "k": 64, "models": None, "dtype": "f64", "blocks": [32], "explain": False, "equal_ranks": True},
+        ),
         "timeof": (isochron.timeof, {"algorithm": Stages(), "platform": platform, "places": [0, 1]}),
         "choose": (isochron.choose, {"algorithms": [Stages()], "platform": platform}),
         "group": (isochron.group, {"places": [0], "comm": None}),

@@ -451,6 +451,12 @@ def test_a_stage_after_the_other_takes_the_sum_of_their_times():
         path = arguments.write_platform(folder)
         platform = isochron.Platform.of_file(path)
         refuses(lambda: isochron.Platform.of_file(path, models=folder), "no model of device cpu0")
+        found = isochron.search_plan(path, 8, 8, 8, blocks=[1], explain=True, equal_ranks=True)
+        refuses(lambda: isochron.search_plan(path, 8, 8, 8, blocks=[]), "give one block size")
+    fastest, *others = found["candidates"]
+    assert others and fastest["wall_s"] > 0 and found["plan"]["problem"]["m"] == 8
+    assert sum(host["ranks"] for host in found["equal_ranks"]["hosts"]) == found["equal_ranks"]["rows"] * found["equal_ranks"]["cols"]
+    assert len(found["explained"]) == 3
     assert len(platform) == 2
     run = isochron.timeof(arguments.Stages(), platform, [0, 1])
     assert (run.seconds, run.compute_s, run.slowest) == (10 + 2 + 5, 10, 0)
