@@ -191,6 +191,14 @@ pub enum Error {
         /// MPI's message.
         message: String,
     },
+    /// A group of the program's own does not work, or not any more.
+    #[error("rank {rank}: its group: {reason}")]
+    Group {
+        /// This rank.
+        rank: usize,
+        /// The reason.
+        reason: String,
+    },
     /// Another rank failed; every rank leaves with this same error.
     #[error("rank {rank} on {host}: {cause}")]
     Rank {
@@ -261,6 +269,7 @@ impl Error {
             | Error::Output { .. }
             | Error::Unreadable { .. }
             | Error::Mpi { .. }
+            | Error::Group { .. }
             | Error::Allocation { .. }
             | Error::Balance(_)
             | Error::Decide(_)

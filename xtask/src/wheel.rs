@@ -85,7 +85,7 @@ fn pack_module(workspace: &Workspace, name: &str, target: &Path) -> Result<PathB
 /// Copies the files of the package in Python.
 fn copy_package(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to)?;
-    for file in ["__init__.py", "__init__.pyi", "py.typed"] {
+    for file in ["__init__.py", "__init__.pyi", "batches.py", "groups.py", "py.typed"] {
         fs::copy(from.join(file), to.join(file)).with_context(|| file.to_owned())?;
     }
     Ok(())

@@ -145,6 +145,15 @@ module isochron
     type(c_ptr) :: context = c_null_ptr
   end type
 
+  ! Ranks that the program has without MPI.
+  type, bind(c) :: isochron_group_t
+    integer(c_int64_t) :: struct_size = 40
+    integer(c_int64_t) :: rank = 0
+    integer(c_int64_t) :: size = 1
+    type(c_funptr) :: all_gather = c_null_funptr
+    type(c_ptr) :: context = c_null_ptr
+  end type
+
   ! A predicted run.
   type, bind(c) :: isochron_predicted_t
     integer(c_int64_t) :: struct_size = 88
@@ -333,6 +342,16 @@ module isochron
     function isochron_balancer(session, units, config, balancer) bind(c, name="isochron_balancer") result(status)
       import :: c_int, c_int64_t, c_char, c_ptr
       type(c_ptr), value :: session
+      integer(c_int64_t), value :: units
+      character(kind=c_char), intent(in) :: config(*)
+      type(c_ptr), intent(out) :: balancer
+      integer(c_int) :: status
+    end function
+
+    function isochron_balancer_of_group(group, units, config, balancer) &
+        bind(c, name="isochron_balancer_of_group") result(status)
+      import :: c_int, c_int64_t, c_char, c_ptr, isochron_group_t
+      type(isochron_group_t), intent(in) :: group
       integer(c_int64_t), value :: units
       character(kind=c_char), intent(in) :: config(*)
       type(c_ptr), intent(out) :: balancer

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::ptr;
 use std::sync::Arc;
 
-use isochron::prelude::{LoopPart, Rebalancer, UnitMemory};
+use isochron::prelude::{LoopPart, RebalanceConfig, Rebalancer, UnitMemory};
 use isochron::rebalance::{MovedBlocks, measure_move_unit_s};
 
 use crate::handles::{self, HandleKind, SessionHandle};
@@ -82,13 +82,12 @@ pub(crate) unsafe fn open_balancer(
             let asked = pointers::check(balancer, "balancer");
             let asked = asked.and_then(|()| {
                 // SAFETY: as the caller says.
-                let config = unsafe { pointers::read_config(config, "config")? };
-                let (config, mut part) = read_balancer(config)?;
+                let (units, config, mut part) = unsafe { read_loop(units, config)? };
                 if let Some(mine) = mine {
                     // SAFETY: as the caller says.
                     add_times(&mut part, unsafe { TimesTable::read(mine, "mine")? });
                 }
-                Ok((to_size(units, "units")? as u64, config, part))
+                Ok((units, config, part))
             });
             let (units, config, part) = agree_on(&**comm, asked)?;
             Ok(Rebalancer::new(Arc::clone(comm), units, &config, part)?)
@@ -97,6 +96,20 @@ pub(crate) unsafe fn open_balancer(
         // SAFETY: as the caller says.
         unsafe { pointers::write(balancer, "balancer", handle) }
     })
+}
+
+/// Reads what a balancer divides and its settings.
+///
+/// # Safety
+/// `config` is null or a string.
+pub(crate) unsafe fn read_loop(
+    units: i64,
+    config: *const c_char,
+) -> Result<(u64, RebalanceConfig, LoopPart), CallFailure> {
+    // SAFETY: as the caller says.
+    let config = unsafe { pointers::read_config(config, "config")? };
+    let (config, part) = read_balancer(config)?;
+    Ok((to_size(units, "units")? as u64, config, part))
 }
 
 /// Gives a rank's part its times, and the smaller one of two limits.

@@ -13,7 +13,7 @@
 //! | [`isochron_split`] | units divided by measured times |
 //! | [`isochron_benchmark`], [`isochron_partition`], [`isochron_partition_iterate`], [`isochron_partition_units`], [`isochron_close_partition`] | units divided by benchmarks of the program's kernel |
 //! | [`isochron_recon`], [`isochron_platform_of_file`], [`isochron_search_plan`], [`isochron_timeof`], [`isochron_choose`], [`isochron_group`], [`isochron_close_platform`], [`isochron_scheme_compute`], [`isochron_scheme_transfer`], [`isochron_scheme_begin_parallel`], [`isochron_scheme_begin_repeat`], [`isochron_scheme_end`] | the program's algorithms, predicted and chosen |
-//! | [`isochron_balancer`], [`isochron_balancer_by_times`], [`isochron_measure_move_unit_s`], [`isochron_part`], [`isochron_neighbours`], [`isochron_begin`], [`isochron_end`], [`isochron_record`], [`isochron_balance`], [`isochron_units`], [`isochron_shares`], [`isochron_move`], [`isochron_move_blocks`], [`isochron_balancer_report`], [`isochron_state`], [`isochron_restore`], [`isochron_close_balancer`] | a loop of the program |
+//! | [`isochron_balancer`], [`isochron_balancer_of_group`], [`isochron_balancer_by_times`], [`isochron_measure_move_unit_s`], [`isochron_part`], [`isochron_neighbours`], [`isochron_begin`], [`isochron_end`], [`isochron_record`], [`isochron_balance`], [`isochron_units`], [`isochron_shares`], [`isochron_move`], [`isochron_move_blocks`], [`isochron_balancer_report`], [`isochron_state`], [`isochron_restore`], [`isochron_close_balancer`] | a loop of the program |
 //!
 //! The Rust library does all of it. This crate checks arguments and passes them on.
 //!
@@ -38,6 +38,7 @@
 
 mod balancer;
 mod element;
+mod group;
 mod handles;
 mod matrix;
 mod memory;
@@ -56,6 +57,7 @@ mod version;
 
 pub use balancer::*;
 pub use element::*;
+pub use group::*;
 pub use handles::SessionHandle;
 pub use matrix::*;
 pub use memory::*;

@@ -15,6 +15,7 @@ program calls
   call try_products()
   call try_splits()
   call try_loops()
+  call try_own_group()
   call try_partitions()
   call try_predictions()
   call check(isochron_save_models(session))
@@ -312,6 +313,8 @@ contains
     call expect("two processes", chosen%processes == 2 .and. chosen%is_exact == 1)
     call check(isochron_close_platform(platform))
     call expect("a missing file", isochron_platform_of_file("/no/such.toml"//c_null_char, c_null_char, nothing) == ISOCHRON_INPUT)
+    call expect("a missing cluster", isochron_search_plan("/no/such.toml"//c_null_char, c_null_char, 8_c_int64_t, 8_c_int64_t, &
+                                                          8_c_int64_t, c_null_char, nothing) == ISOCHRON_INPUT)
     call check(isochron_group(MPI_COMM_WORLD, [2_c_int64_t, 0_c_int64_t], 2_c_int64_t, group))
     call expect("who is free", (group == MPI_COMM_NULL) .eqv. rank == 1)
     if (rank == 1) return
@@ -320,6 +323,29 @@ contains
     call expect("the order of a group", group_size == 2 .and. group_rank == merge(0, 1, rank == 2))
     call MPI_Comm_free(group, error)
   end subroutine
+
+  subroutine try_own_group()
+    type(isochron_group_t) :: ranks
+    type(c_ptr) :: balancer
+    integer(c_int64_t) :: first, count
+    call expect("the size of a group", ranks%struct_size == c_sizeof(ranks))
+    ranks = isochron_group_t(rank=int(rank, c_int64_t), size=3_c_int64_t, all_gather=c_funloc(gather_bytes))
+    call check(isochron_balancer_of_group(ranks, 30_c_int64_t, "move_unit_s=0"//c_null_char, balancer))
+    call check(isochron_part(balancer, first, count))
+    call expect("the part of a rank of a group", first == 10 * rank .and. count == 10)
+    call check(isochron_close_balancer(balancer))
+  end subroutine
+
+  function gather_bytes(context, mine, bytes, all) result(code) bind(c)
+    type(c_ptr), value :: context, mine, all
+    integer(c_int64_t), value :: bytes
+    integer(c_int) :: code
+    integer(c_int8_t), pointer :: from(:), to(:)
+    call c_f_pointer(mine, from, [bytes])
+    call c_f_pointer(all, to, [3 * bytes])
+    call MPI_Allgather(from, int(bytes), MPI_BYTE, to, int(bytes), MPI_BYTE, MPI_COMM_WORLD, error)
+    code = merge(1, error, c_associated(context))
+  end function
 
   function count_two(context) result(processes) bind(c)
     type(c_ptr), value :: context

@@ -210,6 +210,28 @@ static void try_blocks(void)
   check(isochron_close_balancer(balancer));
 }
 
+static int gather(void *context, const void *data, int64_t bytes, void *all)
+{
+  (void)context;
+  return MPI_Allgather(data, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, MPI_COMM_WORLD);
+}
+
+/* The ranks of a group are balanced without messages between two of them, which isochron_move needs. */
+static void try_group(void)
+{
+  isochron_group_t group = {.struct_size = sizeof group, .rank = rank, .size = ranks, .all_gather = gather};
+  isochron_balancer_t *balancer;
+  check(isochron_balancer_of_group(&group, UNITS, "move_unit_s=0", &balancer));
+  int n_changes = 0;
+  for (int i = 0; i < 30; i++)
+    n_changes += sweep(balancer, ranks - 1);
+  check_shares(balancer);
+  expect("a slow rank of a group has less", n_changes > 0 && (rank < ranks - 1) == (count_units(balancer) > UNITS / ranks));
+  char here[UNITS] = "", there[UNITS];
+  expect("a group moves no units", isochron_move(balancer, here, there, 0, 1) != ISOCHRON_OK);
+  check(isochron_close_balancer(balancer));
+}
+
 int main(int argc, char **argv)
 {
   int provided;
@@ -222,6 +244,7 @@ int main(int argc, char **argv)
   try_costs_of_moving();
   try_blocks();
   try_places();
+  try_group();
   check(isochron_close(session));
   MPI_Allreduce(MPI_IN_PLACE, &n_failed, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   if (rank == 0 && n_failed == 0)

@@ -213,7 +213,7 @@ static void try_file(void)
   check(isochron_search_plan(paths[2], NULL, 8, 8, 8, "blocks=1 equal_ranks=true", &json));
   expect("a plan that is searched for", strstr(json, "\"candidates\":[{") && strstr(json, "\"equal_ranks\":{\"block\":1"));
   check(isochron_free(json));
-  expect_failure("an unknown setting", isochron_search_plan(paths[2], NULL, 8, 8, 8, "block=1", &json), ISOCHRON_INPUT, "blocks");
+  expect_failure("an unknown setting", isochron_search_plan(paths[2], NULL, 8, 8, 8, "blocs=1", &json), ISOCHRON_SETTING, "blocks");
   expect_failure("blocks of 0", isochron_search_plan(paths[2], NULL, 8, 8, 8, "blocks=0", &json), ISOCHRON_INPUT, "block");
   expect_failure("a file that is missing", isochron_platform_of_file("/no/such.toml", NULL, &platform), ISOCHRON_INPUT, "/no/such.toml");
   expect_failure("models that are missing", isochron_platform_of_file(paths[2], "/no/such", &platform), ISOCHRON_INPUT, "/no/such");

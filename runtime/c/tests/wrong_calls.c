@@ -176,6 +176,40 @@ static void try_product(isochron_product_t *product)
 }
 
 /* Calls with an invalid balancer. */
+static int gather_nothing(void *context, const void *data, int64_t bytes, void *all)
+{
+  (void)context, (void)data, (void)bytes, (void)all;
+  return 7;
+}
+
+static int gather_own(void *context, const void *data, int64_t bytes, void *all)
+{
+  (void)context;
+  memcpy(all, data, (size_t)bytes);
+  return 0;
+}
+
+/* Groups of the program that are none, and one of this rank alone. */
+static void try_own_groups(void)
+{
+  isochron_balancer_t *balancer;
+  isochron_group_t group = {.struct_size = sizeof group, .rank = 0, .size = 1, .all_gather = gather_own};
+  isochron_group_t unsized = group, no_rank = group, no_size = group, no_function = group, failing = group, two = group;
+  unsized.struct_size = 8, no_rank.rank = -1, no_size.size = 0, no_function.all_gather = NULL, failing.all_gather = gather_nothing, two.size = 2;
+  REFUSED_TO(balancer, isochron_balancer_of_group(NULL, 10, NULL, &balancer));
+  REFUSED_TO(balancer, isochron_balancer_of_group(&unsized, 10, NULL, &balancer));
+  REFUSED_TO(balancer, isochron_balancer_of_group(&no_rank, 10, NULL, &balancer));
+  REFUSED_TO(balancer, isochron_balancer_of_group(&no_size, 10, NULL, &balancer));
+  REFUSED_TO(balancer, isochron_balancer_of_group(&no_function, 10, NULL, &balancer));
+  REFUSED_TO(balancer, isochron_balancer_of_group(&failing, 10, NULL, &balancer));
+  REFUSED_TO(balancer, isochron_balancer_of_group(&two, 10, NULL, &balancer)); /* it gathers nothing of the other rank */
+  REFUSED_TO(balancer, isochron_balancer_of_group(&group, -1, NULL, &balancer));
+  REFUSED_TO(balancer, isochron_balancer_of_group(&group, 10, "granule=0", &balancer));
+  REFUSED(isochron_balancer_of_group(&group, 10, NULL, NULL));
+  ACCEPTED(isochron_balancer_of_group(&group, 10, "move_unit_s=0", &balancer));
+  ACCEPTED(isochron_close_balancer(balancer));
+}
+
 static void try_balancer(isochron_balancer_t *balancer)
 {
   int64_t first, count;
@@ -743,7 +777,7 @@ static void try_groups(int rank, int ranks)
   number = (int)MPI_Comm_c2f(freed);
   MPI_Comm_free(&freed);
   REFUSED(isochron_group(number, places, 1, &number));
-  expect_answer("no number", number == 0);
+  expect_answer("no number", number == -1);
   REFUSED(isochron_group_comm(MPI_COMM_WORLD, rank == 0 ? NULL : places, 1, &group));
   REFUSED(isochron_group_comm(MPI_COMM_WORLD, places, rank == 0 ? -1 : 1, &group));
   REFUSED(isochron_group_comm(MPI_COMM_WORLD, places, HUGE_SIZE, &group));
@@ -873,6 +907,7 @@ static void try_all(int comm, int is_local, int rank, int ranks)
   try_shared_memory(session);
   try_parts_of_one_array(session, ranks);
   try_balancers(session, rank);
+  try_own_groups();
   try_times(session, rank);
   try_partitions(session, rank, ranks);
   try_predictions(session, rank, ranks);

@@ -2,20 +2,64 @@
 
 use std::sync::Arc;
 
+use isochron::comm::{Group, GroupComm};
 use isochron::prelude::{Comm, LocalComm};
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::PyBytes;
 
-use crate::errors::RaisedError;
-use crate::thread_bound::ThreadBound;
+use crate::errors::{Count, RaisedError};
+use crate::partition::check_methods;
+use crate::thread_bound::{ThreadBound, run_detached};
 
-/// Takes the ranks of an mpi4py communicator; without one, a single local rank.
+/// Takes the ranks of a communicator of mpi4py, or of a group; without one, a single local rank.
 ///
 /// # Collective
 /// All ranks of `comm`.
 pub(crate) fn adopt_ranks(comm: Option<&Bound<'_, PyAny>>) -> Result<Arc<dyn Comm>, RaisedError> {
     match comm {
         None => Ok(Arc::new(LocalComm::new())),
+        Some(comm) if comm.hasattr("all_gather")? => {
+            let group = ObjectGroup::read(comm)?;
+            Ok(run_detached(comm.py(), || GroupComm::new(group))?.into())
+        }
         Some(comm) => adopt_mpi(comm),
+    }
+}
+
+/// A group of the program.
+struct ObjectGroup {
+    object: Py<PyAny>,
+    rank: usize,
+    size: usize,
+}
+
+impl ObjectGroup {
+    fn read(group: &Bound<'_, PyAny>) -> Result<Self, RaisedError> {
+        check_methods("comm", group, &["rank", "size", "all_gather"])?;
+        let [rank, size] =
+            ["rank", "size"].map(|name| group.call_method0(name)?.extract::<Count>());
+        Ok(Self { object: group.clone().unbind(), rank: rank?.0, size: size?.0 })
+    }
+}
+
+impl Group for ObjectGroup {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn size(&self) -> usize {
+        self.size
+    }
+
+    fn all_gather(&self, data: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+        let gathered = Python::attach(|py| {
+            let data = PyBytes::new(py, data);
+            let gathered = self.object.bind(py).call_method1("all_gather", (data,))?;
+            gathered.extract::<Vec<PyBackedBytes>>()
+        });
+        let gathered = gathered.map_err(|error| format!("all_gather: {error}"))?;
+        Ok(gathered.iter().map(|bytes| bytes.to_vec()).collect())
     }
 }
 
@@ -46,7 +90,7 @@ fn split_mpi<'py>(
 ) -> Result<Option<Bound<'py, PyAny>>, RaisedError> {
     let (ranks, handle) = adopt_handle(comm)?;
     let py = comm.py();
-    let (process, made) = crate::thread_bound::run_detached(py, || {
+    let (process, made) = run_detached(py, || {
         let process = isochron::predict::find_process(&ranks, places)?;
         // SAFETY: the ranks were adopted from the communicator of this handle, which lives as long as the call.
         let made = unsafe { ranks.split_fortran(handle, process)? };
@@ -76,7 +120,7 @@ fn adopt_handle(comm: &Bound<'_, PyAny>) -> Result<(isochron::prelude::MpiComm, 
     let py = comm.py();
     let mpi4py = py.import("sys")?.getattr("modules")?.call_method1("get", ("mpi4py.MPI",))?;
     if mpi4py.is_none() || !comm.is_instance(&mpi4py.getattr("Comm")?)? {
-        let reason = "a communicator of mpi4py is needed, or None for one local rank";
+        let reason = "a communicator of mpi4py or a Group is needed, or None for one local rank";
         return Err(RaisedError::refuse_type("comm", describe(comm), reason));
     }
     let [is_begun, is_over] =
@@ -89,8 +133,7 @@ fn adopt_handle(comm: &Bound<'_, PyAny>) -> Result<(isochron::prelude::MpiComm, 
     compare_libraries(theirs.trim_end_matches('\0').trim())?;
     let handle: i32 = comm.call_method0("py2f")?.extract()?;
     // SAFETY: a communicator of mpi4py is live, or the null one; both use the same library.
-    let adopted =
-        crate::thread_bound::run_detached(py, || unsafe { MpiComm::adopt_fortran(handle) });
+    let adopted = run_detached(py, || unsafe { MpiComm::adopt_fortran(handle) });
     Ok((adopted?, handle))
 }
 
@@ -120,7 +163,7 @@ fn compare_libraries(theirs: &str) -> Result<(), RaisedError> {
 
 #[cfg(not(feature = "mpi"))]
 fn adopt_mpi(comm: &Bound<'_, PyAny>) -> Result<Arc<dyn Comm>, RaisedError> {
-    let reason = "this package was built without MPI: leave comm out, or install one that was built for the MPI library of mpi4py";
+    let reason = "this package was built without MPI: leave comm out, give MpiGroup(comm), or install one that was built for the MPI library of mpi4py";
     Err(RaisedError::refuse_type("comm", describe(comm), reason))
 }
 

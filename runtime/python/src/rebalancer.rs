@@ -40,8 +40,8 @@ impl LoopState {
     }
 }
 
-/// Balances a loop over `units` of work: rows, blocks, cells. Each rank of `comm`, a communicator of mpi4py, has a part; without
-/// one there is one local rank.
+/// Balances a loop over `units` of work: rows, blocks, cells. Each rank of `comm`, a communicator of mpi4py or a `Group`, has a part; without
+/// one there is one local rank. The ranks of a `Group` move their data themselves, and so give `move_unit_s`.
 ///
 /// The settings are those of the documentation of loops: `granule`, `sweeps`, `trigger`, `window`, `cooldown`, `warm_up`,
 /// `check_every`, `max_move`, `growth`, `retry_after` and `move_unit_s`, the same on all ranks; and of this rank alone

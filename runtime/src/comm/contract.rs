@@ -76,6 +76,12 @@ pub trait Comm {
         recvs: &[MessageSpan],
     ) -> Result<Box<dyn InFlight + '_>, Error>;
 
+    /// Returns an error, the same on all ranks, if they only gather and share values, so that [`start`](Comm::start) refuses every message.
+    /// Not collective.
+    fn check_messages(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// Tells the other ranks that this one takes part no longer, for the given reason: their calls return [`Error::Rank`].
     /// Not collective. Without other ranks, it does nothing.
     fn abandon(&self, _cause: &str) {}

@@ -17,12 +17,14 @@ pub struct LocalComm {
 impl LocalComm {
     /// Creates the one rank of this process.
     pub fn new() -> Self {
-        Self {
-            host: std::fs::read_to_string("/proc/sys/kernel/hostname")
-                .map_or_else(|_| "localhost".to_string(), |name| name.trim().to_string()),
-            home: HomeProcess::current(),
-        }
+        Self { host: find_host_name(), home: HomeProcess::current() }
     }
+}
+
+/// Returns the name that this host gives itself.
+pub(super) fn find_host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname");
+    name.map_or_else(|_| "localhost".to_string(), |name| name.trim().to_string())
 }
 
 impl LocalComm {
@@ -105,7 +107,8 @@ impl Comm for LocalComm {
     }
 }
 
-struct NoMessages;
+/// No message under way.
+pub(super) struct NoMessages;
 
 impl InFlight for NoMessages {
     fn progress(&mut self) -> Result<bool, Error> {

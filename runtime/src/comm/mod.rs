@@ -1,7 +1,7 @@
 //! Messages between ranks.
 //!
-//! [`Comm`] is the contract. It has two implementations: [`LocalComm`], one rank without MPI, and `MpiComm` in the crate
-//! `isochron`. All code takes `&dyn Comm` and runs the same on both. Collectives over
+//! [`Comm`] is the contract. It has three implementations: [`LocalComm`], one rank without MPI; [`GroupComm`], ranks that the program has without
+//! MPI; and `MpiComm` in the crate `isochron`. All code takes `&dyn Comm` and runs the same on both. Collectives over
 //! values of any type ([`gather`](trait.Comm.html#method.gather) and others) are methods of `dyn Comm`; [`agree()`]
 //! turns the failure of one rank into one of all ranks, and [`agree_on_settings`] refuses ranks that were started
 //! differently; a [`Transfer`] is messages that travel while the program computes.
@@ -17,6 +17,7 @@ mod arguments;
 pub(crate) mod collectives;
 pub(crate) mod contract;
 mod exchange;
+mod group;
 pub(crate) mod launched;
 mod letter;
 mod local;
@@ -37,6 +38,7 @@ pub(crate) use agree::{decode_outcome, encode_outcome};
 pub(crate) use arguments::{CollectiveCall, EnteredCall, enter_call, hash_arguments};
 pub use contract::{Comm, InFlight, MAX_TAG, MessageSpan};
 pub(crate) use exchange::measure_exchange_s;
+pub use group::{Group, GroupComm, ThreadGroup};
 pub(crate) use launched::launched_place;
 pub(crate) use letter::{Letter, post};
 pub use local::LocalComm;

@@ -35,6 +35,7 @@ pub fn measure_move_unit_s(comm: &dyn Comm, unit_bytes: usize) -> Result<f64, Er
     if comm.size() == 1 || unit_bytes == 0 {
         return Ok(0.0);
     }
+    comm.check_messages()?;
     let units = (MESSAGE_BYTES / unit_bytes).max(1);
     let bytes = (units * unit_bytes).min(MOST_BYTES);
     let exchange_s = measure_exchange_s(comm, bytes, TRIES)?;

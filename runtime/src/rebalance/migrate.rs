@@ -103,8 +103,9 @@ impl Change<'_> {
         [self.from, self.to].map(|units| list_ranges(units).swap_remove(rank))
     }
 
-    /// Checks divisions that are the same on all ranks.
+    /// Checks divisions that are the same on all ranks, and that these can send each other units.
     pub fn check(&self, comm: &dyn Comm) -> Result<(), Error> {
+        comm.check_messages()?;
         let Self { from, to } = self;
         let ranks = comm.size();
         let totals =

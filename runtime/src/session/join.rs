@@ -27,6 +27,7 @@ impl Session {
         let _call = CollectiveCall::new(comm, "opening a session")
             .with_settings(settings.describe())
             .enter()?;
+        comm.check_messages()?;
         let spec = settings.platform.find_node(comm)?;
         let found = FoundHost::look(spec, &settings.reserved).map_err(Error::from);
         let found = agree(comm, found)?;

@@ -3,8 +3,10 @@
 from . import _isochron
 from ._isochron import *
 from ._isochron import __version__
+from .batches import SharedBatches
+from .groups import Group, MpiGroup, ThreadGroup, TorchGroup
 
-__all__ = [*_isochron.__all__, "Algorithm"]
+__all__ = [*_isochron.__all__, "Algorithm", "Group", "MpiGroup", "SharedBatches", "ThreadGroup", "TorchGroup"]
 
 
 class Algorithm:

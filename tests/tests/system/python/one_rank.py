@@ -7,6 +7,7 @@ import inspect
 import os
 import pathlib
 import signal
+import sys
 import tempfile
 import threading
 import unittest.mock
@@ -437,6 +438,108 @@ def test_stubs_have_the_names_of_the_module():
         if "__exit__" in vars(kind):
             assert kind.__exit__.__annotations__["return"] == "Literal[False]", f"{name} hides no exception"
     assert n_signatures > 30
+
+
+def run_threads(size, body):
+    """Runs a body with each member of a group of threads, and returns what they return or raise, by rank."""
+    results = [None] * size
+
+    def run(group):
+        try:
+            results[group.rank()] = body(group)
+        except Exception as error:
+            results[group.rank()] = error.with_traceback(None)
+
+    threads = [threading.Thread(target=run, args=[group]) for group in isochron.ThreadGroup.make(size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    return results
+
+
+def raise_first(results):
+    raise next(result for result in results if result is not None)
+
+
+def test_threads_balance_a_loop_without_mpi():
+    def balance(group):
+        with isochron.Rebalancer(90, group, move_unit_s=0) as balancer:
+            for _ in range(40):
+                balancer.observe(1e-3 * len(balancer.part) * (1 + group.rank()))
+            return balancer.units
+
+    units = run_threads(2, balance)
+    assert units[0] == units[1] and units[0][0] in range(58, 63), units
+
+
+def test_uneven_batches_have_the_gradient_of_even_ones():
+    """A linear model on three ranks, the last of them without samples, and with a smaller last batch."""
+    random = numpy.random.default_rng(3)
+    inputs, targets = random.standard_normal((50, 3)), random.standard_normal(50)
+
+    def find_gradient(chosen, weights):
+        return inputs[chosen].T @ (inputs[chosen] @ weights - targets[chosen]) * 2
+
+    def train(speeds):
+        def run(group):
+            balancer = isochron.Rebalancer(16, group, move_unit_s=0, weight=speeds[group.rank()])
+            batches = isochron.SharedBatches(balancer, len(targets), seed=1)
+            assert len(batches) == 4
+            weights, shares = numpy.zeros(3), []
+            for epoch in range(2):
+                batches.set_epoch(epoch)
+                for step, chosen in enumerate(batches):
+                    mine = batches.scale(step) * find_gradient(chosen, weights)
+                    gathered = [numpy.frombuffer(part) for part in group.all_gather(mine.tobytes())]
+                    weights = weights - 0.05 * sum(gathered) / len(gathered)
+                    shares.append(len(chosen))
+            return weights, shares
+
+        return run_threads(3, run)
+
+    even, uneven = train([1, 1, 1]), train([1, 3, 1e-3])
+    assert [shares[0] for _, shares in uneven] == [4, 12, 0] and sum(shares[3] for _, shares in uneven) == 2
+    for weights, _ in uneven:
+        assert abs(weights - even[0][0]).max() < 1e-12, (weights, even)
+
+
+def test_a_group_that_fails_is_told():
+    class Other(isochron.Group):
+        def __init__(self, gathered):
+            self.gathered = gathered
+
+        def rank(self):
+            return 0
+
+        def size(self):
+            return 2
+
+        def all_gather(self, data):
+            return self.gathered(data)
+
+    def tell(gathered):
+        return lambda: isochron.Rebalancer(4, Other(gathered))
+
+    refuses(tell(lambda data: [data]), "1 values for 2 ranks", kind=isochron.RunError)
+    refuses(tell(lambda data: [data, data]), "of 2\" for rank 1", kind=isochron.RunError)
+    refuses(tell(lambda data: [b"", data]), "another value than its own", kind=isochron.RunError)
+    refuses(tell(lambda data: "nothing"), "all_gather", kind=isochron.RunError)
+    refuses(tell(lambda data: 1 / 0), "ZeroDivisionError", kind=isochron.RunError)
+
+    def leave(group):
+        balancer = isochron.Rebalancer(4, group)
+        while group.rank() == 1:
+            balancer.observe(1.0)
+
+    refuses(lambda: raise_first(run_threads(2, leave)), "a thread of the group has ended", kind=isochron.RunError)
+    with unittest.mock.patch.dict(sys.modules, {"torch": None}):
+        try:
+            isochron.TorchGroup()
+        except ImportError as error:
+            assert "torch" in str(error)
+        else:
+            raise AssertionError("torch is missing")
 
 
 def test_each_wrong_argument_is_an_exception_of_one_kind(session):
