@@ -138,19 +138,17 @@ impl GridProduct {
         let all = self.processes();
         let pairs = (0..all).flat_map(|from| (0..all).map(move |to| (from, to)));
         let messages = pairs.filter_map(|(from, to)| {
-            let (column, row) = self.column_and_row(from);
-            let (width, height) = self.sides(from);
-            let first: u64 = self.widths[..column].iter().sum();
-            let has_a = (first..first + width).contains(&at);
-            let has_b = (self.rows(from).0..self.rows(from).1).contains(&at);
-            let is_same = column == self.column_and_row(to).0;
-            let sends = if of_a {
-                has_a && !is_same && self.overlap(from, to) > 0
+            let column = self.column_and_row(from).0;
+            let (first, end) = if of_a {
+                let first: u64 = self.widths[..column].iter().sum();
+                (first, first + self.widths[column])
             } else {
-                has_b && is_same && row != self.column_and_row(to).1 && width > 0
+                self.rows(from)
             };
-            let steps = if of_a { width } else { height };
-            (sends && self.size(to) > 0.0).then(|| (from, to, 100.0 / steps as f64))
+            let is_across = column != self.column_and_row(to).0;
+            let sends =
+                is_across == of_a && (first..end).contains(&at) && self.bytes(from, to) > 0.0;
+            sends.then(|| (from, to, 100.0 / (end - first) as f64))
         });
         messages.collect()
     }
