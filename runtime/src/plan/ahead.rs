@@ -23,6 +23,7 @@ use crate::store::GivenModels;
 
 /// The nodes of a platform file with a model of every device, and the network between them: for plans of a cluster that is
 /// somewhere else.
+#[derive(Clone)]
 pub struct ModelledCluster {
     pub(super) nodes: Vec<PlannedNode>,
     models: GivenModels,
@@ -96,11 +97,6 @@ impl ModelledCluster {
         let is_one_host =
             !first.host.is_empty() && nodes.iter().all(|node| node.host == first.host);
         Ok(Self { nodes, models, network, hidden: if is_one_host { 0.0 } else { 1.0 } })
-    }
-
-    /// Number of nodes.
-    pub fn count_nodes(&self) -> usize {
-        self.nodes.len()
     }
 
     /// Returns the cluster of some of the nodes, in this order; a node that comes again is another one like it.
@@ -233,35 +229,21 @@ impl ModelledCluster {
         let ranks = self.nodes.len();
         let areas = ahead.plan.layout().areas();
         let largest = (0..ranks).max_by_key(|&rank| areas[rank]).unwrap_or(0);
-        let Self { nodes, models, network, hidden } = self;
         let one_more = self.among(&(0..ranks).chain([largest]).collect::<Vec<_>>());
-        let of_same = |models: GivenModels, network: Network| Self {
-            nodes: nodes.clone(),
-            models,
-            network,
-            hidden: *hidden,
-        };
+        let faster = Self { network: self.network.sped_up(2.0), ..self.clone() };
+        let roomy = Self { models: self.models.with_twice_the_memory()?, ..self.clone() };
         // A grid has no place for one more.
         let free = match config.layout.grid {
             Some(_) => BalanceConfig { layout: Arrangement::default(), ..*config },
             None => *config,
         };
-        let name = |node: &PlannedNode| match &*node.name {
-            "" => format!("node {}", node.rank),
-            name => name.to_owned(),
-        };
+        let node = &self.nodes[largest];
+        let name =
+            if node.name.is_empty() { format!("node {}", node.rank) } else { node.name.clone() };
         let changes = [
-            (format!("one more node like {}", name(&nodes[largest])), one_more, free),
-            (
-                "links twice as fast".to_owned(),
-                of_same(models.clone(), network.sped_up(2.0)),
-                *config,
-            ),
-            (
-                "twice the memory everywhere".to_owned(),
-                of_same(models.with_twice_the_memory()?, network.clone()),
-                *config,
-            ),
+            (format!("one more node like {name}"), one_more, free),
+            ("links twice as fast".to_owned(), faster, *config),
+            ("twice the memory everywhere".to_owned(), roomy, *config),
         ];
         let problem = *ahead.plan.problem();
         let found = changes.into_iter().map(|(change, cluster, config)| {
