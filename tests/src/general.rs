@@ -6,7 +6,8 @@ use isochron::comm::Comm;
 use isochron::matrix::Op;
 use isochron::plan::Problem;
 use isochron::product::Scalars;
-use isochron_hierarchy::network::Traffic;
+use isochron_hierarchy::network::{Network, Traffic};
+use isochron_hierarchy::predict::reduction_phase;
 
 use crate::cases::{Case, assert_counted, integers, open, plan_shares, scale};
 
@@ -40,8 +41,11 @@ pub fn along_k(shared: &Arc<dyn Comm>) -> usize {
             for shares in shares_of(problem.k_blocks(), comm.size()) {
                 let ops = [OPS[count % 3], OPS[count / 3 % 3]];
                 let problem = problem.with_ops(ops).with_panel(7).unwrap();
+                let computes: Vec<bool> = shares.iter().map(|&share| share > 0).collect();
                 let plan = plan_shares(problem, shares, 3);
-                let predicted = Traffic::total(&plan.traffic()).elements;
+                let network = Network::flat(0.0, 1.0);
+                let sum = reduction_phase(&network, plan.layout(), block, &computes);
+                let predicted = Traffic::total(&sum.received.concat()).elements;
                 let mut case: Case = Case::new(comm, plan, integers);
                 let done = case.multiply_exactly(&mut session, SCALARS[count % 3]);
                 assert_counted(comm, &case.plan, &done);

@@ -9,6 +9,7 @@ use isochron::product::Scalars;
 use isochron::session::Session;
 use isochron_hierarchy::layout::slice_cols;
 use isochron_hierarchy::network::{MessageCurve, Network, Traffic, Uplink};
+use isochron_hierarchy::predict::panel_traffic;
 
 use crate::cases::{Case, assert_counted, integers, open, plan_on, plan_on_nth, scale};
 use crate::covering::{Coverage, LIBRARIES};
@@ -108,8 +109,10 @@ pub fn steps_ahead(shared: &Arc<dyn Comm>, coverage: Coverage) -> usize {
         };
         let plan = plan.with_network(make_network(network, comm.size())).with_lookahead(ahead);
         assert_eq!(plan.lookahead(), ahead);
-        let whole = plan.problem().k() == 8 * STEPS;
-        let predicted = 8.0 * Traffic::total(&plan.traffic()).elements;
+        let problem = plan.problem();
+        let whole = problem.k() == 8 * STEPS;
+        let received = panel_traffic(plan.layout(), problem.block(), problem.k(), plan.panel());
+        let predicted = 8.0 * Traffic::total(&received).elements;
         let mut case: Case = Case::new(comm, plan, integers);
         let execution = case.multiply(&mut session, SCALARS);
         case.assert_reference(SCALARS, comm);

@@ -6,7 +6,7 @@
 //!   columns of B over all of k. It holds `c/n` of these rows and `r/m` of these columns itself. So it
 //!   receives `k·(r·(1 - c/n) + c·(1 - r/m))` elements, in panels that travel while others are
 //!   computed.
-//! * **k is split** ([`reduction_traffic()`]): every node computes all of C over its share of k, and
+//! * **k is split** ([`reduction_phase()`]): every node computes all of C over its share of k, and
 //!   nothing travels until the end. Then every holder of a rectangle of C receives it from every other
 //!   node that has a share.
 //!
@@ -113,26 +113,6 @@ pub fn count_exchanged(rows: usize, cols: usize, m: usize, n: usize, nodes: usiz
     received + rows * of_cols * (across - 1.0) + cols * of_rows * (nodes / across - 1.0)
 }
 
-/// Returns the traffic of every node if k is split. `layout` gives the holders of C, in blocks of
-/// `block` elements a side; `computes` is `true` for the nodes with a share of k.
-///
-/// # Panics
-/// If `computes` and the layout have unlike numbers of nodes.
-pub fn reduction_traffic(layout: &Layout, block: usize, computes: &[bool]) -> Vec<Traffic> {
-    let rects = layout.rects();
-    assert_eq!(rects.len(), computes.len(), "one answer for each node");
-    let all = computes.iter().filter(|&&computes| computes).count();
-    let mut nodes = vec![Traffic::default(); rects.len()];
-    for ((node, rect), &computes) in nodes.iter_mut().zip(rects).zip(computes) {
-        if !rect.is_empty() {
-            let others = (all - usize::from(computes)) as f64;
-            node.elements = others * rect.area() as f64 * (block * block) as f64;
-            node.messages = others;
-        }
-    }
-    nodes
-}
-
 /// Returns the seconds of a multiplication with `compute_s` of arithmetic on the slowest node and
 /// `travel_s` of messages on the busiest link.
 ///
@@ -162,6 +142,7 @@ pub fn find_bounds(noise: [f64; 2], predict: impl Fn([f64; 2]) -> f64) -> [f64; 
 mod tests {
     use super::*;
     use crate::layout::{Rect, br};
+    use crate::network::Network;
 
     #[test]
     fn nodes_exchange_what_they_do_not_hold() {
@@ -178,7 +159,6 @@ mod tests {
     fn a_node_alone_receives_nothing() {
         let layout = br(&[1.0], 8, 8).unwrap();
         assert_eq!(panel_traffic(&layout, 10, 1000, 10), [Traffic::default()]);
-        assert_eq!(reduction_traffic(&layout, 10, &[true]), [Traffic::default()]);
     }
 
     #[test]
@@ -218,10 +198,9 @@ mod tests {
     #[test]
     fn a_node_without_a_share_receives_its_part_from_all_others() {
         let layout = br(&[1.0; 4], 8, 8).unwrap();
-        let messages: Vec<f64> = reduction_traffic(&layout, 1, &[true, true, false, true])
-            .iter()
-            .map(|node| node.messages)
-            .collect();
+        let network = Network::flat(0.0, 1.0);
+        let phase = reduction_phase(&network, &layout, 1, &[true, true, false, true]);
+        let messages: Vec<f64> = phase.received.iter().map(|levels| levels[0].messages).collect();
         assert_eq!(messages, [2.0, 2.0, 3.0, 2.0]);
     }
 

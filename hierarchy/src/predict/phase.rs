@@ -100,8 +100,8 @@ pub fn panel_sends(layout: &Layout, block: usize, k: usize) -> Vec<(f64, f64)> {
 /// Copies of lines that are left over by rounding.
 const ROUNDING: f64 = 1e-6;
 
-/// Returns what passes through each part of the network if k is split, as
-/// [`reduction_traffic()`](super::reduction_traffic()) returns it by node.
+/// Returns the traffic through each part of the network if k is split. `layout` gives the holders of C, in blocks of
+/// `block` elements a side; `computes` is `true` for the nodes with a share of k.
 pub fn reduction_phase(
     network: &Network,
     layout: &Layout,
@@ -274,7 +274,6 @@ mod tests {
     use super::*;
     use crate::layout::br;
     use crate::network::{MessageCurve, Uplink};
-    use crate::predict::reduction_traffic;
 
     /// Makes a layout of columns of these widths and heights.
     fn columns(rows: u64, cols: u64, of: &[(u64, &[u64])]) -> Layout {
@@ -340,7 +339,10 @@ mod tests {
             let computes = vec![true; areas.len()];
             let pairs = [
                 (panel_phase(&network, &layout, 2, 100, 10), panel_traffic(&layout, 2, 100, 10)),
-                (reduction_phase(&network, &layout, 2, &computes), reduction_traffic(&layout, 2, &computes)),
+                (
+                    reduction_phase(&network, &layout, 2, &computes),
+                    reduction_phase(&Network::flat(0.0, 1.0), &layout, 2, &computes).received.concat(),
+                ),
             ];
             for (phase, flat) in pairs {
                 for (levels, node) in phase.received.iter().zip(&flat) {

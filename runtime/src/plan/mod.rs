@@ -29,8 +29,7 @@ use isochron_devices::{Depth, DeviceKind, JobShape};
 use isochron_hierarchy::decide::{Decision, Division, hold_evenly};
 use isochron_hierarchy::layout::{Layout, Way};
 use isochron_hierarchy::learn::FirstLook;
-use isochron_hierarchy::network::{Network, Traffic};
-use isochron_hierarchy::predict;
+use isochron_hierarchy::network::Network;
 use serde::{Deserialize, Serialize};
 
 pub use ahead::{ModelledCluster, PlanAhead, WhatIf};
@@ -449,18 +448,5 @@ impl Plan {
             received.bytes += alike as u64 * of_part.bytes;
         }
         received
-    }
-
-    /// Returns the mean messages and elements that every rank receives, as [`predict`] counts them.
-    pub fn traffic(&self) -> Vec<Traffic> {
-        let block = self.problem.block();
-        let (layout, panel) = (self.layout(), self.panel());
-        match self.division().shares() {
-            None => predict::panel_traffic(layout, block, self.problem.k(), panel),
-            Some(shares) => {
-                let computes: Vec<bool> = shares.iter().map(|&share| share > 0).collect();
-                predict::reduction_traffic(layout, block, &computes)
-            }
-        }
     }
 }
