@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 
 use crate::model::SpeedModel;
 use crate::network::Network;
-use crate::predict::{TIE, find_bounds};
+use crate::predict::{choose_fewest, find_bounds};
 
 /// A parallel algorithm as a performance model sees it.
 pub trait Algorithm {
@@ -519,12 +519,10 @@ pub fn choose<A: Algorithm>(
         let run = program.predict_with_bounds(platform, &places);
         found.push((number, places, run));
     }
-    let least_s = seconds.iter().copied().fold(f64::INFINITY, f64::min);
-    let tied = found.into_iter().filter(|(_, _, run)| run.seconds <= (1.0 + TIE) * least_s);
-    let fewest = tied.min_by(|(_, a, one), (_, b, other)| {
-        a.len().cmp(&b.len()).then(one.seconds.total_cmp(&other.seconds))
-    });
-    let (candidate, places, run) = fewest.ok_or(AlgorithmError::NoCandidate(all))?;
+    let sizes: Vec<(f64, usize)> =
+        found.iter().map(|(_, places, run)| (run.seconds, places.len())).collect();
+    let best = choose_fewest(&sizes).ok_or(AlgorithmError::NoCandidate(all))?;
+    let (candidate, places, run) = found.swap_remove(best);
     Ok(Choice { candidate, places, run, is_exact: all <= COMPARED, seconds })
 }
 

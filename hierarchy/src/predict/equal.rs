@@ -6,7 +6,7 @@ use crate::layout::Grid;
 use crate::model::SpeedModel;
 use crate::network::{Network, count_rounds};
 use crate::partition::{Limits, PartitionError, SplitOptions};
-use crate::predict::TIE;
+use crate::predict::choose_fewest;
 use crate::problem::Problem;
 
 /// A host that may have several ranks.
@@ -66,7 +66,7 @@ impl EqualRanks {
         let [units, updates] =
             [problem.m() as f64 * problem.n() as f64 / side as f64, problem.k() as f64]
                 .map(|elements| elements / side as f64);
-        let mut found = Vec::new();
+        let mut found: Vec<Self> = Vec::new();
         // Of many hosts every few numbers, with those of one or several ranks on each.
         let step = most.div_ceil(COMPARED).max(1);
         let totals = (1..=most)
@@ -98,13 +98,10 @@ impl EqualRanks {
                 });
             }
         }
-        let least_s = found.iter().map(Self::wall_s).fold(f64::INFINITY, f64::min);
-        let tied = found.into_iter().filter(|ranks| ranks.wall_s() <= (1.0 + TIE) * least_s);
-        let fewest = tied.min_by(|a, b| {
-            let [one, other] = [a, b].map(|ranks| ranks.ranks.iter().sum::<usize>());
-            one.cmp(&other).then(a.wall_s().total_cmp(&b.wall_s()))
-        });
-        fewest.ok_or(PartitionError::NoDevices { total: 1 })
+        let sizes: Vec<(f64, usize)> =
+            found.iter().map(|it| (it.wall_s(), it.ranks.iter().sum())).collect();
+        let best = choose_fewest(&sizes).ok_or(PartitionError::NoDevices { total: 1 })?;
+        Ok(found.swap_remove(best))
     }
 }
 

@@ -125,6 +125,17 @@ pub fn wall_s(compute_s: f64, travel_s: f64, hidden: f64) -> f64 {
 /// Part of the least predicted seconds within which fewer processors win.
 pub const TIE: f64 = 0.01;
 
+/// Returns the number of the candidate of least seconds, or of fewer processors within [`TIE`] of it. Each candidate has its seconds
+/// and its processors.
+pub fn choose_fewest(candidates: &[(f64, usize)]) -> Option<usize> {
+    let least_s = candidates.iter().map(|(seconds, _)| *seconds).fold(f64::INFINITY, f64::min);
+    let tied = (0..candidates.len()).filter(|&it| candidates[it].0 <= (1.0 + TIE) * least_s);
+    tied.min_by(|&a, &b| {
+        let [(one_s, one), (other_s, other)] = [candidates[a], candidates[b]];
+        one.cmp(&other).then(one_s.total_cmp(&other_s))
+    })
+}
+
 /// Quantile of the normal distribution that leaves a twentieth on either side.
 const NINE_OF_TEN: f64 = 1.645;
 

@@ -2,7 +2,7 @@
 
 use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 use isochron_hierarchy::layout::{Arrangement, Grid, Method};
-use isochron_hierarchy::predict::{EqualRanks, TIE};
+use isochron_hierarchy::predict::{EqualRanks, choose_fewest};
 use serde::Serialize;
 
 use super::{ModelledCluster, Plan, PlanAhead, Problem, WhatIf};
@@ -153,7 +153,7 @@ impl ModelledCluster {
         problems: &[Problem],
         is_wanted: impl Fn(&BalanceConfig) -> bool,
     ) -> Result<Vec<Candidate>, Error> {
-        let mut found = Vec::new();
+        let mut found: Vec<Candidate> = Vec::new();
         for &problem in problems {
             let ways = list_ways(&self.list_by_speed(problem)?).into_iter();
             for (nodes, config) in ways.filter(|(_, config)| is_wanted(config)) {
@@ -162,10 +162,9 @@ impl ModelledCluster {
             }
         }
         found.sort_by(|a, b| a.ahead.wall_s.total_cmp(&b.ahead.wall_s));
-        let least_s = found.first().map_or(0.0, |fastest| fastest.ahead.wall_s);
-        let tied = found.iter().take_while(|other| other.ahead.wall_s <= (1.0 + TIE) * least_s);
-        let fewest = tied.enumerate().min_by_key(|(_, other)| other.count_busy());
-        if let Some((place, _)) = fewest {
+        let sizes: Vec<(f64, usize)> =
+            found.iter().map(|it| (it.ahead.wall_s, it.count_busy())).collect();
+        if let Some(place) = choose_fewest(&sizes) {
             found[..=place].rotate_right(1);
         }
         Ok(found)
