@@ -113,7 +113,7 @@ fn format_ranks(ranks: &PlannedRanks) -> String {
     )
 }
 
-/// Says what binds the fastest candidate and what would help; nothing unless that was asked for.
+/// Formats the binding resource of the fastest candidate and the changes that would help; empty without `--explain`.
 fn format_explained(found: &PlanSearch) -> String {
     let (Some(fastest), false) = (found.candidates.first(), found.explained.is_empty()) else {
         return String::new();

@@ -40,7 +40,7 @@ pub struct SimulateArguments {
     json: bool,
 }
 
-/// A plan, and what SimGrid says of it.
+/// A plan, and its seconds by SimGrid.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct SimulateDocument {
@@ -80,7 +80,7 @@ pub fn run(arguments: &SimulateArguments) -> Result<Answer, Failure> {
 }
 
 impl SimulateArguments {
-    /// Plans what is asked for, and returns the fastest.
+    /// Returns the fastest candidate of the given strategy and layout.
     fn choose(&self) -> Result<Candidate, Failure> {
         let is_wanted = |config: &BalanceConfig| {
             self.strategy.is_none_or(|strategy| strategy == config.strategy)

@@ -19,7 +19,7 @@ const SIZES: u64 = 1250;
 /// Of [`SIZES`], the units of each device in the least and the largest total.
 const LOADS: [f64; 2] = [100.0 / 3.0, 700.0];
 
-/// Of [`SIZES`], those of the speeds of CPM: 4736², 28672² and 44800².
+/// Sizes of the speeds of CPM, of [`SIZES`]: 4736², 28672² and 44800².
 const CPM_SIZES: [u64; 3] = [74, 448, 700];
 
 /// Totals, evenly from the least to the largest. The paper takes every one.
@@ -50,7 +50,7 @@ struct Gain {
 struct ClusterGains {
     /// The gain over FPM, then over CPM by the speeds at each of [`CPM_SIZES`].
     gains: Vec<Gain>,
-    /// Mean time of FPM over HPOPTA's, over that of [`FEWEST`] devices.
+    /// Mean time of FPM over HPOPTA's, relative to [`FEWEST`] devices.
     over_fewest: f64,
 }
 
@@ -120,7 +120,7 @@ fn compare(node: &[TimeFunction], devices: usize, totals: &[u64]) -> anyhow::Res
         .collect()
 }
 
-/// Fits a model to the times of a device, or to that of one size, of [`SIZES`].
+/// Fits a model to the times of a device, or to the time of one size, of [`SIZES`].
 fn fit_times(
     fit: Fit,
     function: &TimeFunction,

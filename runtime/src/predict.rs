@@ -101,7 +101,7 @@ pub(crate) fn join_devices(devices: &[Vec<Point>]) -> Result<Box<dyn SpeedModel>
     Ok(FIT.model(&points.collect::<Vec<_>>())?)
 }
 
-/// Makes a communicator of the ranks that are these places, such as those of a [`Choice`], in their order: the rank `places[i]` has the
+/// Makes a communicator of the ranks that are these places, such as the places of a [`Choice`], in their order: the rank `places[i]` has the
 /// rank `i` there. Returns `None` on the other ranks, which are free.
 ///
 /// # Errors

@@ -1,6 +1,6 @@
 //! The time of any parallel algorithm before it runs.
 //!
-//! An [`Algorithm`] says what each process computes, what each sends to each other one, and in which order. [`timeof()`] predicts its
+//! An [`Algorithm`] has the work of each process, the messages between them, and the order of both. [`timeof()`] predicts its
 //! seconds on [places](Platform) of unlike speed, and [`choose()`] the fastest of several algorithms with the places of its processes.
 //!
 //! The time of actions in sequence is the sum. Branches that begin together ([`Scheme::par`]) take as long as the longest one, but no less
@@ -74,9 +74,9 @@ pub struct PredictedRun {
 pub enum Binding {
     /// The place of this process computes.
     Work(usize),
-    /// It sends.
+    /// The place of this process sends.
     Sends(usize),
-    /// It receives.
+    /// The place of this process receives.
     Receives(usize),
     /// This one of the network's [uplinks](Network::uplinks) carries messages.
     Uplink(usize),
@@ -131,9 +131,9 @@ pub enum AlgorithmError {
 #[derive(Debug, Default)]
 pub struct Scheme {
     actions: Vec<Action>,
-    /// How often what comes next is repeated.
+    /// Repetitions of the next action, by all open sections together.
     times: f64,
-    /// The same around each section that is open, from outside.
+    /// The repetitions around each open section, from outside.
     open: Vec<f64>,
     /// The first section that ends without having begun, in words.
     unbegun: Option<String>,
@@ -190,12 +190,12 @@ impl Scheme {
         self.end();
     }
 
-    /// Begins what [`par`](Self::par) encloses, for programs without closures.
+    /// Begins a section as [`par`](Self::par) does, for programs without closures.
     pub fn begin_par(&mut self) {
         self.begin(Section { is_parallel: true, times: 1.0 });
     }
 
-    /// Begins what [`repeat`](Self::repeat) encloses, for programs without closures.
+    /// Begins a section as [`repeat`](Self::repeat) does, for programs without closures.
     pub fn begin_repeat(&mut self, times: usize) {
         self.begin(Section { is_parallel: false, times: times as f64 });
     }
@@ -218,7 +218,7 @@ impl Scheme {
         }
     }
 
-    /// Returns what is wrong with the sections or with a percentage, if anything is.
+    /// Returns the first mistake in the sections or the percentages, in words.
     fn find_mistake(&self) -> Option<String> {
         let negative = self.actions.iter().find_map(|action| match *action {
             Action::Compute(process, part) if part < 0.0 => {
@@ -368,7 +368,7 @@ fn check_percent(
     Err(AlgorithmError::Percent { what: what(), percent })
 }
 
-/// Adds up the seconds of sections, and those in which each resource is busy in them.
+/// Adds up the seconds of sections, and the busy seconds of each resource in them.
 struct Clock {
     sections: Vec<OpenSection>,
     processes: usize,
@@ -489,8 +489,7 @@ const COMPARED: usize = 8;
 /// Gain of an exchange of places that counts.
 const GAIN: f64 = 1e-9;
 
-/// Chooses the algorithm of least predicted seconds, and the place of each of its processes. Of those within 1 % the one with fewest
-/// processes wins.
+/// Chooses the algorithm of least predicted seconds, and the place of each of its processes. Within 1 %, fewer processes win.
 ///
 /// Of up to 8 places all arrangements are compared. Beyond, processes of much work get fast places, and two places are exchanged as
 /// long as that saves time.

@@ -67,7 +67,7 @@ impl EqualRanks {
             [problem.m() as f64 * problem.n() as f64 / side as f64, problem.k() as f64]
                 .map(|elements| elements / side as f64);
         let mut found: Vec<Self> = Vec::new();
-        // Of many hosts every few numbers, with those of one or several ranks on each.
+        // For many hosts, every few totals, and the ones of equally many ranks on each host.
         let step = most.div_ceil(COMPARED).max(1);
         let totals = (1..=most)
             .filter(|total| total.is_multiple_of(step) || total.is_multiple_of(hosts.len()));

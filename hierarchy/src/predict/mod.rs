@@ -41,7 +41,7 @@ use crate::layout::Layout;
 use crate::network::Traffic;
 use crate::problem::Problem;
 
-/// The nodes of a job, and what the place of their messages means for their arithmetic.
+/// The number of nodes of a job, and the part of their messages that the arithmetic hides.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cluster {
     /// Number of nodes.
@@ -100,7 +100,7 @@ pub fn panel_traffic(layout: &Layout, block: usize, k: usize, panel: usize) -> V
 ///
 /// A node holds `rows × cols` of the `m × n` elements of C, one of `nodes` parts whose layout is not known yet. The node
 /// receives the elements that it needs and does not hold, as in [`panel_traffic()`], and sends its own elements to the nodes
-/// that share its rows or its columns. The number of these nodes is that of a grid of about square parts: `√(nodes·n/m)`
+/// that share its rows or its columns. Their number follows from a grid of about square parts: `√(nodes·n/m)`
 /// across, at least 1 and at most all.
 pub fn count_exchanged(rows: usize, cols: usize, m: usize, n: usize, nodes: usize) -> f64 {
     let (rows, cols) = (rows as f64, cols as f64);

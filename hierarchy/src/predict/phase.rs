@@ -1,12 +1,12 @@
-//! What travels through each part of a network.
+//! The traffic through each part of a network.
 
 use super::{Traffic, panel_traffic};
 use crate::layout::{Layout, Rect};
 use crate::network::{Network, PhaseTraffic, count_rounds};
 
-/// Returns what passes through each part of the network while C stays in place, as [`panel_traffic()`] returns it by node.
+/// Returns the traffic through each part of the network while C stays in place; [`panel_traffic()`] has it by node.
 ///
-/// What several ranks of a group need from outside passes its uplink once: one of them passes it on.
+/// A piece that several ranks of a group need from outside passes its uplink once: one rank passes it on.
 pub fn panel_phase(
     network: &Network,
     layout: &Layout,
@@ -62,8 +62,7 @@ pub fn panel_phase(
 /// Most readers of a piece that its holder sends it to itself; more relay it.
 const DIRECT: usize = 2;
 
-/// Returns what the busiest node sends while C stays in place, from the beginning of k to its end: for each part of k its share of the
-/// whole, and the elements.
+/// Returns the elements that the busiest node sends while C stays in place, for each part of k in turn, with the share of that part.
 ///
 /// Where a node holds pieces of A or B, it sends each to one or two readers itself. More relay it, in a tree that the holder begins:
 /// it sends it [once a round](count_rounds()).
@@ -208,7 +207,7 @@ impl Lines<'_> {
         self.span_of(&self.layout.rects()[rank])
     }
 
-    /// Returns how many lines of the factor a set of ranks holds in a span; half a line counts as a half.
+    /// Returns the lines of the factor that a set of ranks holds in a span; half a line counts as a half.
     fn held_by(&self, ranks: &[usize], span: (f64, f64)) -> f64 {
         let across = |rect: &Rect| match self.axis {
             Axis::Rows => rect.cols as f64 / self.layout.cols() as f64,

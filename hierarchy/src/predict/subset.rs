@@ -1,4 +1,4 @@
-//! The choice of nodes: those that cost more in messages than they save in arithmetic are left out.
+//! The choice of nodes: a node that costs more in messages than it saves in arithmetic is left out.
 //!
 //! # Deviations
 //!

@@ -101,10 +101,10 @@
 // The place of the process bound computes longest of all.
 #define ISOCHRON_WORK 0
 
-// It sends.
+// The place of the process bound sends longest of all.
 #define ISOCHRON_SENDS 1
 
-// It receives.
+// The place of the process bound receives longest of all.
 #define ISOCHRON_RECEIVES 2
 
 // The uplink bound of the platform's network is busy longest.
@@ -289,7 +289,7 @@ typedef struct {
   double seconds;
   // The least seconds that nine of ten runs take.
   double low_s;
-  // The most.
+  // The most seconds that nine of ten runs take.
   double high_s;
   // Seconds in which the busiest process computes.
   double compute_s;
@@ -842,7 +842,7 @@ int isochron_timeof(const isochron_platform_t *platform,
                     isochron_predicted_t *predicted);
 
 // Chooses the algorithm of least predicted seconds, and the place of each of its processes: the first predicted->processes of places,
-// which has room for n_places. Of those within 1 % the one with fewest processes wins. An algorithm with more processes than the
+// which has room for n_places. Within 1 %, fewer processes win. An algorithm with more processes than the
 // platform has places is left out. Writes the seconds of every algorithm at its best places; seconds may be null.
 //
 // Not collective, but all ranks choose alike if they give the same algorithms and have a platform of isochron_recon.

@@ -77,9 +77,9 @@ unsafe impl SizedStruct for AlgorithmTable {
 
 /// The place of the process `bound` computes longest of all.
 pub const ISOCHRON_WORK: i64 = 0;
-/// It sends.
+/// The place of the process `bound` sends longest of all.
 pub const ISOCHRON_SENDS: i64 = 1;
-/// It receives.
+/// The place of the process `bound` receives longest of all.
 pub const ISOCHRON_RECEIVES: i64 = 2;
 /// The uplink `bound` of the platform's network is busy longest.
 pub const ISOCHRON_UPLINK: i64 = 3;
@@ -94,7 +94,7 @@ pub struct PredictedTable {
     pub seconds: f64,
     /// The least seconds that nine of ten runs take.
     pub low_s: f64,
-    /// The most.
+    /// The most seconds that nine of ten runs take.
     pub high_s: f64,
     /// Seconds in which the busiest process computes.
     pub compute_s: f64,
@@ -348,7 +348,7 @@ pub unsafe extern "C" fn isochron_timeof(
 }
 
 /// Chooses the algorithm of least predicted seconds, and the place of each of its processes: the first predicted->processes of places,
-/// which has room for n_places. Of those within 1 % the one with fewest processes wins. An algorithm with more processes than the
+/// which has room for n_places. Within 1 %, fewer processes win. An algorithm with more processes than the
 /// platform has places is left out. Writes the seconds of every algorithm at its best places; seconds may be null.
 ///
 /// Not collective, but all ranks choose alike if they give the same algorithms and have a platform of isochron_recon.

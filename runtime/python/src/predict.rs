@@ -59,8 +59,7 @@ impl PyPlatform {
     }
 }
 
-/// A predicted run. `slowest` is the process that computes longest, for `compute_s` of the `seconds`. Nine of ten runs take seconds within
-/// `bounds_s`. `binds` is what is busy longest: `("work", process)`, `("sends", process)`, `("receives", process)` or `("uplink", number)`.
+/// A predicted run.
 #[pyclass(name = "PredictedRun", module = "isochron", frozen, get_all)]
 #[derive(Clone)]
 pub struct PyPredictedRun {
@@ -72,7 +71,7 @@ pub struct PyPredictedRun {
     slowest: usize,
     /// The least and the most seconds of nine of ten runs.
     bounds_s: (f64, f64),
-    /// The kind and the number of the part that is busy longest.
+    /// The part that is busy longest: `("work", process)`, `("sends", process)`, `("receives", process)` or `("uplink", number)`.
     binds: (&'static str, usize),
 }
 
@@ -275,8 +274,8 @@ pub fn predict_time(
         .map(PyPredictedRun::from)
 }
 
-/// Chooses the `Algorithm` of least predicted seconds, and the place of each of its processes. Of those within 1 % the one with fewest
-/// processes wins. Those with more processes than the `Platform` has places are left out.
+/// Chooses the `Algorithm` of least predicted seconds, and the place of each of its processes. Within 1 %, fewer
+/// processes win. Algorithms with more processes than the `Platform` has places are left out.
 #[pyfunction]
 #[pyo3(name = "choose")]
 pub fn choose_algorithm(
@@ -295,7 +294,7 @@ pub fn choose_algorithm(
     })
 }
 
-/// Makes a communicator of mpi4py of the ranks of `comm` that are these places, such as those of a `Choice`, in their order. Returns
+/// Makes a communicator of mpi4py of the ranks of `comm` that are these places, such as the places of a `Choice`, in their order. Returns
 /// None on the others, which are free, and without `comm`. The program frees it by `Free`. All ranks of `comm` call it together, with the same places.
 #[pyfunction]
 #[pyo3(name = "group", signature = (places, comm=None))]

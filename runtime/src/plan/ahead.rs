@@ -47,7 +47,7 @@ pub struct PlanAhead {
     pub travel_s: f64,
 }
 
-/// A change of the cluster, and what it would bring.
+/// A change of the cluster, and its predicted seconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct WhatIf {
@@ -216,8 +216,8 @@ impl ModelledCluster {
         Ok((modelled, config, width))
     }
 
-    /// Predicts what one more node like the one with the largest part, links that are twice as fast, and twice the memory
-    /// everywhere would bring.
+    /// Predicts the seconds with one more node like the one with the largest part, with links twice as fast, and with twice the
+    /// memory everywhere.
     ///
     /// # Errors
     /// Returns the errors of [`plan`](Self::plan).

@@ -17,7 +17,7 @@ use crate::matrix::redistribute::MovePlan;
 const TOKEN: &str = "0 1";
 
 impl Plan {
-    /// Number of processes of each rank. Those of rank `r` have the numbers from `r` times this on.
+    /// Number of processes of each rank. The numbers of rank `r` begin with `r` times this.
     fn count_replayed(&self) -> usize {
         if self.division().shares().is_some() { 1 } else { 1 + self.panel_sets() }
     }
@@ -63,7 +63,7 @@ impl Plan {
         }
     }
 
-    /// Adds the messages of a step: those of a piece go to the processes of the same set.
+    /// Adds the messages of a step. A piece goes to the processes of the same set.
     fn replay_panels(&self, schedule: &StepSchedule, step: usize, actions: &mut Actions) {
         let (process, place) = (actions.process, 1 + step % self.panel_sets());
         let find_process = |rank: usize| rank * self.count_replayed() + place;

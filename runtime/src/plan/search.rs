@@ -25,12 +25,12 @@ pub struct Candidate {
     pub ahead: PlanAhead,
 }
 
-/// What a search is to tell beside the candidates.
+/// Options of a search.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SearchConfig {
-    /// What binds the fastest candidate, and what changes of the cluster would bring.
+    /// `true` to predict changes of the cluster, too.
     pub explain: bool,
-    /// The best ranks for a program that gives all ranks equal parts.
+    /// `true` to choose the ranks for a program that gives all ranks equal parts, too.
     pub equal_ranks: bool,
 }
 
@@ -143,8 +143,7 @@ impl ModelledCluster {
         })
     }
 
-    /// Plans what is wanted of all that [`search`](Self::search) compares. The fastest comes first, or one of fewer nodes that takes nearly as
-    /// long.
+    /// Plans each wanted candidate of [`search`](Self::search). The fastest comes first, or one of fewer nodes within 1 %.
     ///
     /// # Errors
     /// Returns the errors of [`plan`](Self::plan).
@@ -198,7 +197,7 @@ impl Candidate {
     }
 }
 
-/// Lists what is compared, with the nodes that may be used, which are given by falling speed.
+/// Lists the ways to compare, each with its nodes. `by_speed` has all nodes by falling speed.
 fn list_ways(by_speed: &[usize]) -> Vec<(Vec<usize>, BalanceConfig)> {
     let of = |strategy, layout| BalanceConfig { strategy, layout, ..BalanceConfig::default() };
     let all: Vec<usize> = (0..by_speed.len()).collect();
