@@ -863,7 +863,7 @@ int isochron_choose(const isochron_platform_t *platform,
 // Safety: No call of it is under way.
 int isochron_close_platform(isochron_platform_t *platform);
 
-// Makes a communicator of the ranks that are these places, such as those of isochron_choose, in their order. comm is the number of their
+// Makes a communicator of the ranks that are these places, such as the places of isochron_choose, in their order. comm is the number of their
 // communicator in Fortran, as for isochron_open. group gets the number of a communicator, which the program frees; on the other ranks
 // the number of MPI_COMM_NULL, and after a failure -1, which is no communicator. isochron_group_comm has an MPI_Comm in place of both.
 //

@@ -411,7 +411,7 @@ pub unsafe extern "C" fn isochron_close_platform(platform: *mut PlatformHandle) 
     call(|| handles::close(platform))
 }
 
-/// Makes a communicator of the ranks that are these places, such as those of isochron_choose, in their order. comm is the number of their
+/// Makes a communicator of the ranks that are these places, such as the places of isochron_choose, in their order. comm is the number of their
 /// communicator in Fortran, as for isochron_open. group gets the number of a communicator, which the program frees; on the other ranks
 /// the number of MPI_COMM_NULL, and after a failure -1, which is no communicator. isochron_group_comm has an MPI_Comm in place of both.
 ///

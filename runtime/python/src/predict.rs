@@ -116,7 +116,6 @@ impl PyScheme {
     }
 
     /// Lets a process send this percentage of its bytes for another one, as one message.
-    #[pyo3(signature = (source, to, percent))]
     fn transfer(&self, source: Count, to: Count, percent: Number) -> Result<(), RaisedError> {
         self.0.borrow()?.transfer(source.0, to.0, percent.0);
         Ok(())
@@ -229,7 +228,7 @@ fn use_algorithms<R>(
 /// changes of the cluster would bring (`explained`), and with `equal_ranks` the best ranks for a program that gives all ranks equal parts.
 /// `models` is as for `Platform.of_file`.
 #[pyfunction]
-#[pyo3(name = "search_plan", signature = (path, m, n, k, *, models=None, dtype=None, blocks=None, explain=false, equal_ranks=false))]
+#[pyo3(signature = (path, m, n, k, *, models=None, dtype=None, blocks=None, explain=false, equal_ranks=false))]
 #[expect(clippy::too_many_arguments, reason = "keywords of a Python function")]
 pub fn search_plan<'py>(
     py: Python<'py>,

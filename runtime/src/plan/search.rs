@@ -46,7 +46,7 @@ pub struct PlanSearch {
     /// Version of the format.
     #[cfg_attr(feature = "schemars", schemars(extend("const" = SCHEMA)))]
     schema: u32,
-    /// The candidates by predicted seconds; but the first is the one with fewest nodes of those within 1 % of the fastest.
+    /// The candidates by predicted seconds; within 1 % of the fastest, the one with fewest nodes comes first.
     pub candidates: Vec<PlanCandidate>,
     /// The plan of the first, as a [saved plan](#saved-plan).
     #[cfg_attr(
