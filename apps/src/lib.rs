@@ -36,6 +36,7 @@ mod plan;
 mod points;
 #[cfg(feature = "schemars")]
 mod schemas;
+mod shades;
 mod simulate;
 mod table;
 mod terminal_line;

@@ -6,7 +6,7 @@ use clap::Args;
 use isochron_core::Error;
 use isochron_core::plan::{
     HostRanks, ModelledCluster, PlanCandidate, PlanSearch, PlannedRanks, Problem, SearchConfig,
-    WhatIf,
+    WhatIf, list_problems,
 };
 use isochron_devices::ElementType;
 use isochron_hierarchy::balance::Strategy;
@@ -93,11 +93,7 @@ impl PlannedArguments {
     pub fn problems(&self) -> Result<Vec<Problem>, Error> {
         let side = self.size.unwrap_or(0);
         let [m, n, k] = [self.m, self.n, self.k].map(|given| given.unwrap_or(side));
-        let problems = self
-            .block
-            .iter()
-            .map(|&block| Ok(Problem::new(m, n, k, block)?.with_element(self.element)));
-        problems.collect()
+        list_problems([m, n, k], self.element, &self.block)
     }
 }
 

@@ -12,7 +12,7 @@ use isochron_campaign::{
 use isochron_core::internal::SegmentLine;
 use isochron_core::plan::{Plan, PlanSearch};
 use isochron_core::report::Report;
-use isochron_core::session::Platform;
+use isochron_core::session::PlatformSpec;
 use schemars::generate::SchemaSettings;
 use schemars::transform::transform_subschemas;
 use schemars::{JsonSchema, Schema};
@@ -61,7 +61,7 @@ fn list_schemas() -> Vec<DocumentSchema> {
     let written = SchemaSettings::draft2020_12().for_serialize();
     let read = SchemaSettings::draft2020_12().for_deserialize();
     vec![
-        describe::<Platform>(read, "platform", "platform file"),
+        describe::<PlatformSpec>(read, "platform", "platform file"),
         describe::<Report>(written.clone(), "report", "report"),
         describe::<CheckAnswer>(written.clone(), "check", "result check"),
         describe::<Plan>(written.clone(), "plan", "saved plan"),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::Args;
-use isochron_core::plan::{Candidate, Plan, PlanCandidate};
+use isochron_core::plan::{Plan, PlanCandidate, SearchedPlan};
 use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 use isochron_hierarchy::layout::{Arrangement, LayoutError};
 use isochron_hierarchy::network::describe_platform;
@@ -81,7 +81,7 @@ pub fn run(arguments: &SimulateArguments) -> Result<Answer, Failure> {
 
 impl SimulateArguments {
     /// Returns the fastest candidate of the given strategy and layout.
-    fn choose(&self) -> Result<Candidate, Failure> {
+    fn choose(&self) -> Result<SearchedPlan, Failure> {
         let is_wanted = |config: &BalanceConfig| {
             self.strategy.is_none_or(|strategy| strategy == config.strategy)
                 && self.layout.is_none_or(|layout| layout == config.layout)

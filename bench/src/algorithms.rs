@@ -39,14 +39,14 @@ const LEAST: Duration = Duration::from_millis(100);
 /// An instance of an algorithm.
 #[derive(clap::Args)]
 pub struct AlgorithmsArguments {
-    algorithm: Algorithm,
+    algorithm: TimedAlgorithm,
     /// Devices, or nodes (br, inpa, decision)
     size: usize,
 }
 
 /// An algorithm with its kind of instances.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Algorithm {
+enum TimedAlgorithm {
     /// The geometric partitioning algorithm, on piecewise linear speed functions.
     Gpa,
     /// The numerical partitioning algorithm, on splines.
@@ -98,7 +98,7 @@ pub fn run(arguments: &AlgorithmsArguments) -> anyhow::Result<()> {
 }
 
 impl SolvedInstance {
-    fn measure(algorithm: Algorithm, size: usize) -> anyhow::Result<Self> {
+    fn measure(algorithm: TimedAlgorithm, size: usize) -> anyhow::Result<Self> {
         let whole = solve_repeatedly(algorithm, size)?;
         // Before the smaller instance adds to it.
         let peak_bytes = peak_bytes().context("the system does not tell the memory")?;
@@ -113,7 +113,7 @@ impl SolvedInstance {
 }
 
 /// Solves an instance once, and again for [`LEAST`]. Returns the last solution with the median time.
-fn solve_repeatedly(algorithm: Algorithm, size: usize) -> anyhow::Result<FoundDivision> {
+fn solve_repeatedly(algorithm: TimedAlgorithm, size: usize) -> anyhow::Result<FoundDivision> {
     let solve = algorithm.instance(size)?;
     let start = Instant::now();
     let mut times_s = Vec::new();
@@ -141,7 +141,7 @@ fn peak_bytes() -> Option<u64> {
     Some(1024 * kib)
 }
 
-impl Algorithm {
+impl TimedAlgorithm {
     /// Makes the instance of `size` devices, or of `size` nodes for [`Br`](Self::Br), [`Inpa`](Self::Inpa) and
     /// [`Decision`](Self::Decision).
     fn instance(self, size: usize) -> anyhow::Result<Instance> {
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn every_algorithm_solves_a_small_instance() -> anyhow::Result<()> {
-        for &algorithm in Algorithm::value_variants() {
+        for &algorithm in TimedAlgorithm::value_variants() {
             let solution = algorithm.instance(10)?()?;
             assert!(solution.solved && solution.time_s > 0.0, "{algorithm:?}");
         }

@@ -135,7 +135,7 @@ fn format_points(block: f64, source: &str, points: impl IntoIterator<Item = (f64
 #[cfg(test)]
 mod tests {
     use isochron_core::plan::{ModelledCluster, Problem};
-    use isochron_core::session::Platform;
+    use isochron_core::session::PlatformSpec;
     use isochron_devices::DeviceKind;
     use isochron_hierarchy::balance::BalanceConfig;
 
@@ -161,7 +161,7 @@ mod tests {
                 let kept = std::fs::read_to_string(folder.join(points))?;
                 ensure!(kept == make_points(points)?, "{points} was made by something else");
             }
-            let platform = Platform::from_toml(&text, &folder)?;
+            let platform = PlatformSpec::from_toml(&text, &folder)?;
             let devices: Vec<_> = platform.nodes().iter().flat_map(|node| node.devices()).collect();
             let found = devices.iter().filter(|device| device.kind() == DeviceKind::Cuda).count();
             let counted = devices.iter().map(|device| device.count_cores()).sum::<usize>();

@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
-use isochron_core::session::Platform;
+use isochron_core::session::PlatformSpec;
 use isochron_hierarchy::balance::{BalanceConfig, BalanceStart, BalanceStep, Inpa, Strategy};
 use isochron_hierarchy::decide::{Division, Modelled};
 use isochron_hierarchy::layout::{Grid, Layout, Method, by_models, fpm_br};
@@ -119,7 +119,7 @@ fn balance(
 impl SimulatedCluster {
     fn read(path: &Path, problem: Problem) -> anyhow::Result<Self> {
         let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
-        let platform = Platform::from_toml(&text, path.parent().unwrap_or(Path::new(".")))?;
+        let platform = PlatformSpec::from_toml(&text, path.parent().unwrap_or(Path::new(".")))?;
         let mut points = Vec::new();
         for node in platform.nodes() {
             let devices = node.devices().iter().map(|device| {

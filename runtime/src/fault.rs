@@ -14,7 +14,6 @@ use std::time::Duration;
 use rustix::process::{Signal, getpid, kill_process};
 
 use crate::comm::launched::launched_rank;
-use crate::watch::note_progress;
 
 /// `true` in a program that was built for tests.
 static OBEYS: AtomicBool = AtomicBool::new(false);
@@ -52,7 +51,7 @@ const STOPPED_AT: &str = "ISOCHRON_TEST_STOPPED_AT";
 const HELD_IN: &str = "ISOCHRON_TEST_HELD_IN";
 
 /// Passes a phase of a rank's work. Tests stop or hold the rank there; else it does nothing.
-pub(crate) fn pass_phase(phase: &str) {
+pub(crate) fn pass_phase(phase: &str, note_progress: fn()) {
     static STOPPED: OnceLock<Option<String>> = OnceLock::new();
     static PASSED: AtomicU32 = AtomicU32::new(0);
     let stopped = STOPPED.get_or_init(|| read_variable(STOPPED_AT));
@@ -67,7 +66,7 @@ pub(crate) fn pass_phase(phase: &str) {
         // The watch tells the phase meanwhile.
         std::thread::sleep(Duration::from_millis(500));
         match read_variable(HELD_IN) {
-            Some(folder) => hold_in(Path::new(&folder)),
+            Some(folder) => hold_in(Path::new(&folder), note_progress),
             None => {
                 // A test notices that it does not happen.
                 let _ = kill_process(getpid(), Signal::STOP);
@@ -76,8 +75,8 @@ pub(crate) fn pass_phase(phase: &str) {
     }
 }
 
-/// Waits until a test lets this rank go on. The watch takes it to be at work.
-fn hold_in(folder: &Path) {
+/// Waits until a test lets this rank go on, and notes that it is at work.
+fn hold_in(folder: &Path, note_progress: fn()) {
     // A test notices that it is not there.
     let _ = File::create(folder.join(format!("reached-{}", launched_rank())));
     while !folder.join("go").exists() {

@@ -15,8 +15,8 @@ pub use crate::comm::probe::measure_network;
 pub use crate::comm::rounds::MeasureRounds;
 pub use crate::input::points::{AnyPointsFile, read_measured, read_points, read_surface};
 pub use crate::partition::benchmark::repeat_in_step;
-pub use crate::partition::config::{check_hpopta, refuse_hpopta};
 pub use crate::plan::format_utc;
+pub use crate::plan::{check_hpopta, refuse_hpopta};
 pub use crate::session::bind::bind_rank;
 pub use crate::session::find::FoundDevices;
 pub use crate::session::updates::{

@@ -18,7 +18,7 @@ use isochron_hierarchy::network::Network;
 pub use isochron_hierarchy::predict::{
     Algorithm, AlgorithmError, Binding, Choice, Platform, PredictedRun, Scheme, choose, timeof,
 };
-use isochron_hierarchy::times::{LogTime, find_median};
+use isochron_hierarchy::times::find_noise;
 
 use crate::comm::{CollectiveCall, Comm};
 use crate::error::Error;
@@ -72,12 +72,6 @@ impl Session {
         let network = comm.share(0, network)?.unwrap_or_else(|| Network::flat(0.0, f64::INFINITY));
         Ok(Platform { speeds, network, noise })
     }
-}
-
-/// Returns the relative standard error of a device's times; 0 without intervals.
-pub(crate) fn find_noise(points: &[Point]) -> f64 {
-    let errors = points.iter().map(|point| LogTime::of_point(point, 0.0).variance.sqrt());
-    find_median(&errors.collect::<Vec<_>>())
 }
 
 /// Makes the speed of a node of its devices' points, each with the part of the units that lets all end together.

@@ -20,7 +20,7 @@ pub use crate::progress::{DeviceCall, Observer, Progress};
 pub use crate::rebalance::{LoopPart, RebalanceConfig, Rebalancer, UnitArray, UnitMemory};
 pub use crate::report::Report;
 pub use crate::session::{
-    Cores, DeviceSpec, HostScope, LogLevel, NodeSpec, Platform, Session, SessionBuilder,
+    Cores, DeviceSpec, HostScope, LogLevel, NodeSpec, PlatformSpec, Session, SessionBuilder,
 };
 pub use crate::store::StoreMode;
 pub use crate::{Error, ErrorClass};

@@ -221,13 +221,13 @@ impl HealthDocument {
     }
 
     /// Lists the seconds of an update of each device's largest size, and those of the links' long messages, by name.
-    pub fn list_times(&self) -> (BTreeMap<String, f64>, BTreeMap<String, f64>) {
+    pub fn list_times(&self) -> [BTreeMap<String, f64>; 2] {
         let devices = self.devices.iter().filter_map(|device| {
             let (units, seconds) = device.find_largest()?;
             Some((device.name_at(units), seconds))
         });
         let links = self.links.iter().flat_map(LinksDocument::list_long);
-        (devices.collect(), links.collect())
+        [devices.collect(), links.collect()]
     }
 
     /// The condition of the job.

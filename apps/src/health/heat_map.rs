@@ -1,11 +1,8 @@
 //! The speeds of the devices of a model over the sizes, as text.
 
 use crate::lines::wrap;
+use crate::shades::show_speed;
 use crate::table::TextTable;
-
-/// Least speeds, relative to those of the class, with the shade of each; below them the speed is shown in the last one.
-const SHADES: [(f64, char); 4] = [(0.95, ' '), (0.85, '░'), (0.7, '▒'), (0.5, '▓')];
-const DARKEST: char = '█';
 
 /// The speeds of a device over the sizes, relative to those of the class.
 pub struct HeatRow {
@@ -25,16 +22,6 @@ pub fn format_heat_map(model: &str, units: &[u64], rows: Vec<HeatRow>, width: us
     format!("{}{table}", wrap(&title, width))
 }
 
-/// Shows a relative speed in percent, with its shade.
-pub fn show_speed(speed: Option<f64>) -> String {
-    let Some(speed) = speed else {
-        return "- ".to_owned();
-    };
-    let shade = SHADES.iter().find(|(least, _)| speed >= *least);
-    let shade = shade.map_or(DARKEST, |(_, shade)| *shade);
-    format!("{:.0}{shade}", 100.0 * speed)
-}
-
 /// Shows a number of elements in few characters.
 fn show_units(units: u64) -> String {
     match units {
@@ -49,10 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slower_is_darker() {
-        let shown = [1.04, 0.96, 0.9, 0.8, 0.6, 0.2].map(|speed| show_speed(Some(speed)));
-        assert_eq!(shown, ["104 ", "96 ", "90░", "80▒", "60▓", "20█"]);
-        assert_eq!(show_speed(None), "- ");
+    fn large_numbers_are_short() {
         assert_eq!([9_999, 44_100, 268_000_000].map(show_units), ["9999", "44k", "268M"]);
     }
 }

@@ -12,8 +12,6 @@ use isochron_hierarchy::printable::show_name;
 use isochron_hierarchy::times::find_median;
 use serde::{Deserialize, Serialize};
 
-use super::document::HealthDocument;
-
 /// Version of a line.
 const SCHEMA: u32 = 1;
 
@@ -43,7 +41,7 @@ struct PastCheck {
 }
 
 /// The file of earlier checks.
-pub struct History {
+pub struct PastChecks {
     path: PathBuf,
     file: File,
     checks: Vec<PastCheck>,
@@ -65,7 +63,7 @@ pub struct ChangeDocument {
     factor: f64,
 }
 
-impl History {
+impl PastChecks {
     /// Opens a file of checks, which is new if there is none yet.
     ///
     /// # Errors
@@ -92,16 +90,15 @@ impl History {
         Ok(Self { path: path.to_owned(), file, checks, whole_bytes: whole.len() as u64 })
     }
 
-    /// Adds a check that ended at this moment, in seconds since 1970, to the file, and lists what has changed.
+    /// Adds the times of devices and of links in a check that ended at this moment, in seconds since 1970, to the file, and lists what has changed.
     ///
     /// # Errors
     /// Returns [`Error::Output`] if the file cannot be written.
     pub fn add(
         &mut self,
-        document: &HealthDocument,
+        [devices, links]: [NamedTimes; 2],
         at_s: u64,
     ) -> Result<Vec<ChangeDocument>, Error> {
-        let (devices, links) = document.list_times();
         let check = PastCheck { schema: SCHEMA, at_s, devices, links };
         let line =
             serde_json::to_string(&check).map_err(|error| Error::output(&self.path, error))?;
@@ -164,7 +161,7 @@ mod tests {
     fn a_change_is_dated_and_torn_or_foreign_lines_are_told() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("checks.jsonl");
-        let mut history = History::open(&path).unwrap();
+        let mut history = PastChecks::open(&path).unwrap();
         history.checks =
             (0..15).map(|number| check(number, if number < 12 { 1.0 } else { 1.01 })).collect();
         let changes = history.list_changes();
@@ -173,15 +170,15 @@ mod tests {
         assert_eq!([history.find_recent("d"), history.find_recent("e")], [Some(1.01), None]);
         let line = serde_json::to_string(&history.checks[0]).unwrap();
         std::fs::write(&path, format!("{line}\n{line}\n{{\"at")).unwrap();
-        let read = History::open(&path).unwrap();
+        let read = PastChecks::open(&path).unwrap();
         assert_eq!((read.checks.len(), read.whole_bytes), (2, 2 * (line.len() as u64 + 1)));
-        assert!(History::open(&folder.path().join("missing/checks.jsonl")).is_err());
+        assert!(PastChecks::open(&folder.path().join("missing/checks.jsonl")).is_err());
         for (text, reason) in [
             ("{}\n".to_owned(), "line 1: missing field"),
             (format!("{line}\n{}\n", line.replace(":1,", ":2,")), "line 2: it is of version 2"),
         ] {
             std::fs::write(&path, text).unwrap();
-            let error = History::open(&path).err().expect("refused").to_string();
+            let error = PastChecks::open(&path).err().expect("refused").to_string();
             assert!(error.contains(reason), "{error}");
         }
     }

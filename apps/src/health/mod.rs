@@ -4,7 +4,6 @@ mod devices;
 pub(crate) mod document;
 mod heat_map;
 mod history;
-pub(crate) use heat_map::show_speed;
 mod prometheus;
 mod sizes;
 
@@ -34,7 +33,7 @@ use crate::terminal_line::TerminalLine;
 use crate::watch::WatchArguments;
 use devices::HealthDevices;
 use document::HealthDocument;
-use history::History;
+use history::PastChecks;
 
 /// The exit status of a job with a device that failed, and of one that could not be checked.
 pub const FAILED: u8 = 2;
@@ -90,7 +89,7 @@ pub fn run(comm: &Arc<dyn Comm>, arguments: &HealthArguments) -> Result<Option<A
     let metrics = create_file(arguments.prometheus.as_deref().filter(|_| comm.rank() == 0));
     let metrics = agree(comm.as_ref(), metrics)?;
     let history = arguments.history.as_deref().filter(|_| comm.rank() == 0);
-    let mut history = agree(comm.as_ref(), history.map(History::open).transpose())?;
+    let mut history = agree(comm.as_ref(), history.map(PastChecks::open).transpose())?;
     let session = arguments
         .node
         .set_up_session()
@@ -133,7 +132,7 @@ pub fn run(comm: &Arc<dyn Comm>, arguments: &HealthArguments) -> Result<Option<A
     }
     let mut document = HealthDocument::new(&devices, found, &failures, &products, links, notices);
     if let Some(history) = &mut history {
-        document.changes = history.add(&document, read_clock_s())?;
+        document.changes = history.add(document.list_times(), read_clock_s())?;
     }
     let recent = |device: &str| history.as_ref().and_then(|history| history.find_recent(device));
     document.find_slow_hosts(recent);

@@ -9,9 +9,9 @@ use isochron_hierarchy::times::{find_median, find_scatter};
 use isochron_plot::HeatMap;
 use serde::Serialize;
 
-use super::members::Members;
 use crate::documents::FormatVersion;
 use crate::lines::{count, wrap};
+use crate::shades::show_speed;
 use crate::table::TextTable;
 
 /// Findings that the line names.
@@ -90,9 +90,9 @@ pub struct FindingDocument {
 }
 
 impl LinksDocument {
-    /// Makes the document of what was found, with long messages of these bytes and the [times](isochron_core::internal::time_lengths) of one pair of each level.
+    /// Makes the document of what was found between these members, given by names and ranks, with long messages of these bytes and the [times](isochron_core::internal::time_lengths) of one pair of each level.
     pub fn new(
-        members: &Members,
+        members: &[(String, usize)],
         long_bytes: usize,
         found: LinkReport,
         functions: &[Vec<LengthTimes>],
@@ -101,20 +101,19 @@ impl LinksDocument {
         let levels = levels.map(|(level, lengths)| describe_level(level, lengths)).collect();
         let findings: Vec<FindingDocument> =
             found.findings.iter().map(|finding| describe_finding(finding, members)).collect();
-        let hosts = members.names.len();
-        let names = members.names.iter().zip(&members.ranks).zip(&found.groups);
+        let names = members.iter().zip(&found.groups);
         let matrix = |of: fn(&MessageTimes) -> f64| {
             let rows = found.times.iter();
             rows.map(|row| row.iter().map(|times| times.as_ref().map(of)).collect()).collect()
         };
         Self {
             schema: FormatVersion,
-            line: describe_all(&findings, hosts),
+            line: describe_all(&findings, members.len()),
             bytes: [SHORT_BYTES, long_bytes],
             members: names
-                .map(|((name, &rank), groups)| MemberDocument {
+                .map(|((name, rank), groups)| MemberDocument {
                     name: name.clone(),
-                    rank,
+                    rank: *rank,
                     groups: groups.clone(),
                 })
                 .collect(),
@@ -226,7 +225,7 @@ impl LinksDocument {
         let mut table = TextTable::new(2, &format!("|from \\ to{numbers}"));
         for (number, (member, row)) in self.members.iter().zip(&self.long_s).enumerate() {
             let cells = row.iter().map(|time| match time {
-                Some(time_s) => crate::health::show_speed(Some(fastest_s / time_s)),
+                Some(time_s) => show_speed(Some(fastest_s / time_s)),
                 None => "- ".to_owned(),
             });
             table.add_row([(number + 1).to_string(), member.name.clone()].into_iter().chain(cells));
@@ -255,8 +254,8 @@ fn describe_level(
     }
 }
 
-fn describe_finding(finding: &LinkFinding, members: &Members) -> FindingDocument {
-    let name = |member: usize| members.names[member].clone();
+fn describe_finding(finding: &LinkFinding, members: &[(String, usize)]) -> FindingDocument {
+    let name = |member: usize| members[member].0.clone();
     let all = |list: &[usize]| list.iter().map(|&member| name(member)).collect::<Vec<String>>();
     let join = |list: &[usize]| {
         let shown: Vec<String> =

@@ -130,7 +130,8 @@ impl Members {
                 // Ranks of one host share its cores and caches, as their places have it: no one of them is at fault.
                 found.findings.clear();
             }
-            LinksDocument::new(self, long_bytes, found, &functions)
+            let members = self.names.iter().cloned().zip(self.ranks.iter().copied());
+            LinksDocument::new(&members.collect::<Vec<_>>(), long_bytes, found, &functions)
         }))
     }
 

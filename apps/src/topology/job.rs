@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
 use isochron_core::internal::FoundDevices;
-use isochron_devices::cuda::{self, Survey};
+use isochron_devices::cuda::{self, CudaState};
 use isochron_devices::{
     BusId, CudaInfo, DriverGpu, GpuInfo, Grouping, RankDevices, Topology, host_devices,
 };
@@ -71,7 +71,7 @@ struct RankShare {
 }
 
 impl RankShare {
-    fn new(comm: &dyn Comm, topology: &Topology, survey: &Survey, found: FoundDevices) -> Self {
+    fn new(comm: &dyn Comm, topology: &Topology, survey: &CudaState, found: FoundDevices) -> Self {
         let FoundDevices { devices, gpus } = found;
         let driven = devices.gpus.iter().map(|host| (gpus[host.gpu].uuid.clone(), host.core.core));
         Self {

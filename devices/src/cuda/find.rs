@@ -115,7 +115,7 @@ fn ask_driver() -> Result<Listed, DeviceError> {
 
 /// The state of CUDA on this machine, in one line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Survey {
+pub struct CudaState {
     /// The GPUs that can be used.
     pub devices: Vec<CudaInfo>,
     /// The line: the hardware and libraries found, and the consequence.
@@ -126,25 +126,25 @@ pub struct Survey {
 }
 
 /// Looks for the driver, GPUs and cuBLAS. Never fails: the line describes any error.
-pub fn survey() -> Survey {
+pub fn survey() -> CudaState {
     if raw::find_driver() == Err(Missing::Library) {
-        return Survey {
+        return CudaState {
             is_broken: false,
-            ..Survey::unusable("no CUDA driver: libcuda was not found")
+            ..CudaState::unusable("no CUDA driver: libcuda was not found")
         };
     }
     let (devices, silent) = match ask_driver() {
         Ok(found) => found,
-        Err(error) => return Survey::unusable(&error.to_string()),
+        Err(error) => return CudaState::unusable(&error.to_string()),
     };
     let version = raw::driver_version()
         .map_or(String::new(), |(major, minor)| format!(" for CUDA {major}.{minor}"));
     if devices.is_empty() {
         let reason = list_gpus().err().map_or("it lists none", |error| error.cause());
-        return Survey::unusable(&format!("a CUDA driver{version}, but no GPU: {reason}"));
+        return CudaState::unusable(&format!("a CUDA driver{version}, but no GPU: {reason}"));
     }
     if let Err(error) = find_blas() {
-        return Survey::unusable(&format!("{} GPU(s), but {error}", devices.len()));
+        return CudaState::unusable(&format!("{} GPU(s), but {error}", devices.len()));
     }
     let names: Vec<_> =
         devices.iter().map(|gpu| format!("{} at {}", gpu.name, gpu.pci_bus_id)).collect();
@@ -152,14 +152,14 @@ pub fn survey() -> Survey {
         let count = silent.len();
         format!("; {count} more do not answer and are not used: {}", error.cause())
     });
-    Survey {
+    CudaState {
         finding: format!("a CUDA driver{version}, and {}{left_out}", names.join(", ")),
         is_broken: !silent.is_empty(),
         devices,
     }
 }
 
-impl Survey {
+impl CudaState {
     /// Returns the survey of a machine on which no GPU can be used.
     fn unusable(finding: &str) -> Self {
         Self {

@@ -31,7 +31,7 @@ mod tiles;
 mod trial;
 mod worker;
 
-pub use find::{CudaInfo, Survey, devices, survey};
+pub use find::{CudaInfo, CudaState, devices, survey};
 pub use worker::CudaWorker;
 
 pub(crate) use nvml::{GpuState, read_gpu_state};

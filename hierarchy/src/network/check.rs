@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use strum::Display;
 
 use super::groups::find_groups;
-use super::table::{PairLevel, PairTable, Side};
+use super::table::{MessageEnd, PairLevel, PairTable};
 use super::{LONGER, list_rounds};
 use crate::balance::BalanceStep;
 use crate::times::find_median;
@@ -183,12 +183,12 @@ const LONG: usize = 1;
 
 /// A part that is slow, and its logarithms by length.
 #[derive(Debug, Clone, PartialEq)]
-struct Deviation {
+struct SlowPart {
     part: LinkPart,
     logs: [f64; 2],
 }
 
-impl Deviation {
+impl SlowPart {
     fn cause(&self) -> LinkCause {
         let [short, long] = self.logs;
         match self.part {
@@ -337,7 +337,7 @@ impl LinkCheck {
         }
     }
 
-    fn pair_of(&self, deviation: &Deviation, found: &[Deviation]) -> (usize, usize) {
+    fn pair_of(&self, deviation: &SlowPart, found: &[SlowPart]) -> (usize, usize) {
         deviation.pair(self.members, |other| !found.iter().any(|found| found.has_member(other)))
     }
 
@@ -345,9 +345,9 @@ impl LinkCheck {
     /// group.
     fn find_sound(
         &self,
-        deviation: &Deviation,
+        deviation: &SlowPart,
         pair: (usize, usize),
-        found: &[Deviation],
+        found: &[SlowPart],
         groups: &[Vec<usize>],
     ) -> Option<(usize, usize)> {
         let is_sound = |member: &usize| !found.iter().any(|found| found.has_member(*member));
@@ -376,9 +376,9 @@ impl LinkCheck {
     }
 
     /// Finds what all looks show beyond their noise.
-    fn find_deviations(&self, groups: &[Vec<usize>]) -> Vec<Deviation> {
+    fn find_deviations(&self, groups: &[Vec<usize>]) -> Vec<SlowPart> {
         let mut excess = Excess::of(&self.together, groups);
-        let mut found: Vec<Deviation> = self.compare_groups(groups).into_iter().collect();
+        let mut found: Vec<SlowPart> = self.compare_groups(groups).into_iter().collect();
         found.extend(excess.take_sides());
         found.extend(excess.take_members());
         found.extend(excess.take_groups(groups));
@@ -387,7 +387,7 @@ impl LinkCheck {
     }
 
     /// Compares two groups with themselves: the level between more groups is that of the network.
-    fn compare_groups(&self, groups: &[Vec<usize>]) -> Option<Deviation> {
+    fn compare_groups(&self, groups: &[Vec<usize>]) -> Option<SlowPart> {
         let outermost = list_outermost(groups);
         let [one, other] = &outermost[..] else {
             return None;
@@ -407,11 +407,11 @@ impl LinkCheck {
             of_looks.fold(f64::INFINITY, f64::min)
         });
         (logs[LONG] > SLOW_BETWEEN)
-            .then(|| Deviation { part: LinkPart::Groups([one.clone(), other.clone()]), logs })
+            .then(|| SlowPart { part: LinkPart::Groups([one.clone(), other.clone()]), logs })
     }
 
     /// Finds members whose messages take longer while devices compute than those of others do.
-    fn find_hindered(&self) -> Vec<Deviation> {
+    fn find_hindered(&self) -> Vec<SlowPart> {
         let [short, long] = self.find_means();
         let over: Vec<LookTables> = self
             .computing
@@ -424,8 +424,8 @@ impl LinkCheck {
     /// Returns `true` if a slow pair is as fast as a sound one while nothing else is sent.
     fn is_fast_alone(
         &self,
-        deviation: &Deviation,
-        found: &[Deviation],
+        deviation: &SlowPart,
+        found: &[SlowPart],
         groups: &[Vec<usize>],
     ) -> bool {
         let pair = self.pair_of(deviation, found);
@@ -483,7 +483,7 @@ impl LinkCheck {
     }
 }
 
-fn describe(deviation: &Deviation, cause: LinkCause) -> LinkFinding {
+fn describe(deviation: &SlowPart, cause: LinkCause) -> LinkFinding {
     let log = deviation.logs.iter().copied().filter(|log| log.is_finite()).fold(0.0, f64::max);
     LinkFinding { part: deviation.part.clone(), cause, times: log.exp() }
 }
@@ -569,10 +569,11 @@ impl Excess {
     }
 
     /// Takes out the members that are slow, the slowest first.
-    fn take_members(&mut self) -> Vec<Deviation> {
-        let mut sides: Vec<(usize, Side, [f64; 2])> = Vec::new();
+    fn take_members(&mut self) -> Vec<SlowPart> {
+        let mut sides: Vec<(usize, MessageEnd, [f64; 2])> = Vec::new();
         loop {
-            let all = (0..self.members).flat_map(|member| Side::BOTH.map(|side| (member, side)));
+            let all =
+                (0..self.members).flat_map(|member| MessageEnd::BOTH.map(|side| (member, side)));
             let left = all.filter(|(member, side)| {
                 !sides.iter().any(|(other, of, _)| other == member && of == side)
             });
@@ -587,12 +588,12 @@ impl Excess {
                 break;
             };
             self.explain(|(from, to)| match side {
-                Side::Sends => from == member,
-                Side::Receives => to == member,
+                MessageEnd::Sends => from == member,
+                MessageEnd::Receives => to == member,
             });
             sides.push((member, side, logs));
         }
-        let mut found: Vec<Deviation> = Vec::new();
+        let mut found: Vec<SlowPart> = Vec::new();
         for (member, side, logs) in sides {
             let known = found.iter_mut().find(|deviation| deviation.has_member(member));
             match known.map(|deviation| (&mut deviation.part, &mut deviation.logs)) {
@@ -600,11 +601,11 @@ impl Excess {
                     (*sends, *receives) = (true, true);
                     *of_both = [SHORT, LONG].map(|length| of_both[length].max(logs[length]));
                 }
-                _ => found.push(Deviation {
+                _ => found.push(SlowPart {
                     part: LinkPart::Member {
                         member,
-                        sends: side == Side::Sends,
-                        receives: side == Side::Receives,
+                        sends: side == MessageEnd::Sends,
+                        receives: side == MessageEnd::Receives,
                     },
                     logs,
                 }),
@@ -614,7 +615,7 @@ impl Excess {
     }
 
     /// Takes out pairs of groups, of more than two, whose members are slow with each other.
-    fn take_groups(&mut self, groups: &[Vec<usize>]) -> Vec<Deviation> {
+    fn take_groups(&mut self, groups: &[Vec<usize>]) -> Vec<SlowPart> {
         let outermost = list_outermost(groups);
         let mut found = Vec::new();
         if outermost.len() < 3 {
@@ -637,7 +638,7 @@ impl Excess {
                 if let Some(logs) = logs.filter(|logs| self.beyond(*logs) > 1.0) {
                     self.explain(is_between);
                     let part = LinkPart::Groups([one.clone(), other.clone()]);
-                    found.push(Deviation { part, logs });
+                    found.push(SlowPart { part, logs });
                 }
             }
         }
@@ -656,7 +657,7 @@ impl Excess {
 
     /// Takes out two sides of members between which most pairs are slow, while none is within a side: they share something that
     /// all pairs between them pass, if not in every round.
-    fn take_sides(&mut self) -> Vec<Deviation> {
+    fn take_sides(&mut self) -> Vec<SlowPart> {
         let slow = self.list_slow();
         let mut found = Vec::new();
         for sides in list_sides(self.members, &slow) {
@@ -673,21 +674,21 @@ impl Excess {
             if is_group && part.len() > sides[0].len() * sides[1].len() && logs[LONG] > SLOW_BETWEEN
             {
                 self.explain(is_between);
-                found.push(Deviation { part: LinkPart::Groups(sides), logs });
+                found.push(SlowPart { part: LinkPart::Groups(sides), logs });
             }
         }
         found
     }
 
     /// Takes out single pairs that are slow; one that is slow both ways is one.
-    fn take_pairs(&self) -> Vec<Deviation> {
+    fn take_pairs(&self) -> Vec<SlowPart> {
         let slow = self.list_slow();
         let is_first = |(from, to): (usize, usize)| {
             from < to || !slow.iter().any(|(pair, _)| *pair == (to, from))
         };
         let pairs = slow.iter().filter(|(pair, _)| is_first(*pair));
         pairs
-            .map(|&((from, to), logs)| Deviation { part: LinkPart::Pair { from, to }, logs })
+            .map(|&((from, to), logs)| SlowPart { part: LinkPart::Pair { from, to }, logs })
             .collect()
     }
 }

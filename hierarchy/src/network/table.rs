@@ -83,7 +83,7 @@ impl PairTable {
     pub fn of_member(
         &self,
         member: usize,
-        side: Side,
+        side: MessageEnd,
         is_counted: impl Fn(usize) -> bool,
     ) -> Option<f64> {
         let partners = (0..self.members).filter(|&other| is_counted(other));
@@ -101,12 +101,12 @@ const FEWEST_PAIRS: usize = 8;
 
 /// A direction of messages, seen from a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
+pub(super) enum MessageEnd {
     Sends,
     Receives,
 }
 
-impl Side {
+impl MessageEnd {
     pub const BOTH: [Self; 2] = [Self::Sends, Self::Receives];
 
     pub fn pair(self, member: usize, other: usize) -> (usize, usize) {

@@ -9,7 +9,7 @@ pub(super) const MAX_BYTES: u128 = 1 << 29;
 
 /// A possible size and its time. Idleness, size 0 in 0 s, is always possible and never listed.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Choice {
+pub(super) struct SizeTime {
     /// Size in multiples of [`SizeProblem::unit`].
     pub size: u64,
     pub time_s: f64,
@@ -19,7 +19,7 @@ pub(super) struct Choice {
 #[derive(Debug)]
 pub(super) struct Choices {
     /// All choices, by ascending time, then descending size.
-    by_time: Vec<Choice>,
+    by_time: Vec<SizeTime>,
     /// Entry `i`: the largest size of the choices up to `i`.
     most: Vec<u64>,
     /// Entry `i`: the greatest common divisor of the sizes of the choices up to `i`.
@@ -27,7 +27,7 @@ pub(super) struct Choices {
 }
 
 impl Choices {
-    pub fn new(mut choices: Vec<Choice>) -> Self {
+    pub fn new(mut choices: Vec<SizeTime>) -> Self {
         choices.sort_unstable_by(|a, b| a.time_s.total_cmp(&b.time_s).then(b.size.cmp(&a.size)));
         Self {
             most: accumulate_sizes(&choices, u64::max),
@@ -37,12 +37,12 @@ impl Choices {
     }
 
     /// Returns all choices, by ascending time.
-    pub fn all(&self) -> &[Choice] {
+    pub fn all(&self) -> &[SizeTime] {
         &self.by_time
     }
 
     /// Returns the choices that take at most `time_s`.
-    pub fn within(&self, time_s: f64) -> &[Choice] {
+    pub fn within(&self, time_s: f64) -> &[SizeTime] {
         let n = (self.by_time).partition_point(|choice| choice.time_s <= time_s);
         &self.by_time[..n]
     }
@@ -68,7 +68,7 @@ impl Choices {
     }
 
     /// Returns all choices, ascending in size.
-    pub fn sort_by_size(&self) -> Vec<Choice> {
+    pub fn sort_by_size(&self) -> Vec<SizeTime> {
         let mut choices = self.by_time.clone();
         choices.sort_unstable_by_key(|choice| choice.size);
         choices
@@ -76,7 +76,7 @@ impl Choices {
 }
 
 /// Joins the sizes from the first choice on, and returns the intermediate results.
-fn accumulate_sizes(choices: &[Choice], join: fn(u64, u64) -> u64) -> Vec<u64> {
+fn accumulate_sizes(choices: &[SizeTime], join: fn(u64, u64) -> u64) -> Vec<u64> {
     (choices.iter())
         .scan(0, |so_far, choice| {
             *so_far = join(*so_far, choice.size);
@@ -110,7 +110,7 @@ impl SizeProblem {
         total: u64,
     ) -> Result<Self, PartitionError> {
         check_capacity(functions, limits, copies, total)?;
-        let mut devices: Vec<Vec<Choice>> = (functions.iter().zip(limits))
+        let mut devices: Vec<Vec<SizeTime>> = (functions.iter().zip(limits))
             .map(|(function, limits)| allowed_choices(function, limits, total))
             .collect();
         let unit = devices.iter().flatten().map(|choice| choice.size).fold(0, gcd).max(1);
@@ -139,11 +139,11 @@ pub(super) fn check_copies(copies: usize, bytes_each: u128) -> Result<(), Partit
 }
 
 /// Returns the points that the limits allow and that do not exceed `total`.
-fn allowed_choices(function: &TimeFunction, limits: &Limits, total: u64) -> Vec<Choice> {
+fn allowed_choices(function: &TimeFunction, limits: &Limits, total: u64) -> Vec<SizeTime> {
     (function.points().iter())
         .take_while(|&&(units, _)| units <= total)
         .filter(|&&(units, _)| limits.allows(units))
-        .map(|&(size, time_s)| Choice { size, time_s })
+        .map(|&(size, time_s)| SizeTime { size, time_s })
         .collect()
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use super::choices::{Choice, Choices, MAX_BYTES, SizeProblem, check_copies};
+use super::choices::{Choices, MAX_BYTES, SizeProblem, SizeTime, check_copies};
 use super::exact::{collect_choices, divide_target, not_a_sum};
 use super::limits::one_each;
 use super::stages::Stages;
@@ -111,10 +111,10 @@ pub fn hipopta(
 }
 
 /// Returns the best time of each possible load of one node, ascending in load.
-fn compute_node_times(problem: &SizeProblem) -> Result<Vec<Choice>, PartitionError> {
+fn compute_node_times(problem: &SizeProblem) -> Result<Vec<SizeTime>, PartitionError> {
     let reach: u128 = problem.devices.iter().map(Choices::largest_size).map(u128::from).sum();
     let max = reach.min(problem.target.into());
-    let bytes = max.saturating_mul(2 * size_of::<Choice>() as u128);
+    let bytes = max.saturating_mul(2 * size_of::<SizeTime>() as u128);
     if bytes > MAX_BYTES {
         return Err(PartitionError::TooLarge { bytes });
     }
@@ -139,12 +139,12 @@ fn compute_node_times(problem: &SizeProblem) -> Result<Vec<Choice>, PartitionErr
         .zip(times)
         .skip(1)
         .filter(|(_, time_s)| time_s.is_finite())
-        .map(|(size, time_s)| Choice { size, time_s })
+        .map(|(size, time_s)| SizeTime { size, time_s })
         .collect())
 }
 
 /// Divides a node's load between its devices.
-fn divide_load(problem: &SizeProblem, load: Choice) -> Result<Partition, PartitionError> {
+fn divide_load(problem: &SizeProblem, load: SizeTime) -> Result<Partition, PartitionError> {
     let devices: Vec<&Choices> = problem.devices.iter().collect();
     let Some(taken) = divide_target(&devices, load.size)? else {
         unreachable!("a node's load of {} units is a sum of sizes", load.size);

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::choices::{Choice, Choices, SizeProblem};
+use super::choices::{Choices, SizeProblem, SizeTime};
 use super::exact::not_a_sum;
 use super::limits::one_each;
 use super::{Limits, Partition, PartitionError};
@@ -84,7 +84,7 @@ pub fn hpopta_search(
 struct DivisionTree<'a> {
     devices: &'a [&'a Choices],
     /// Each device's choices, ascending in size.
-    by_size: Vec<Vec<Choice>>,
+    by_size: Vec<Vec<SizeTime>>,
     target: u64,
     /// `τ`: the time to be improved on.
     threshold_s: f64,
@@ -121,7 +121,7 @@ struct SearchLevel {
     above_s: f64,
     known: KnownTime,
     /// The choice whose subtree is being searched.
-    down: Option<Choice>,
+    down: Option<SizeTime>,
 }
 
 impl<'a> DivisionTree<'a> {
@@ -283,8 +283,8 @@ impl<'a> DivisionTree<'a> {
     }
 
     /// Returns the choice to try next, or `None` if no other is faster than the threshold.
-    fn next_choice(&self, i: usize, level: &SearchLevel) -> Option<Choice> {
-        const IDLE: Choice = Choice { size: 0, time_s: 0.0 };
+    fn next_choice(&self, i: usize, level: &SearchLevel) -> Option<SizeTime> {
+        const IDLE: SizeTime = SizeTime { size: 0, time_s: 0.0 };
         match level.known.next.checked_sub(1) {
             None => Some(IDLE),
             Some(at) => self.devices[i].all().get(at).copied(),
@@ -293,7 +293,7 @@ impl<'a> DivisionTree<'a> {
     }
 
     /// Returns `true` if the thresholds of the devices after `i` allow the rest that `choice` leaves.
-    fn leaves_possible_rest(&self, i: usize, rest: u64, choice: Choice) -> bool {
+    fn leaves_possible_rest(&self, i: usize, rest: u64, choice: SizeTime) -> bool {
         let left = rest.checked_sub(choice.size);
         left.is_some_and(|left| u128::from(left) <= self.thresholds[i + 1])
     }

@@ -1,7 +1,7 @@
 //! Reaching a target sum with one choice per device, device by device.
 
 use super::PartitionError;
-use super::choices::{Choice, Choices, MAX_BYTES};
+use super::choices::{Choices, MAX_BYTES, SizeTime};
 use super::sums::{SumRange, Sums};
 
 /// Devices in descending order of their size thresholds, of which at most `active` may take part.
@@ -24,12 +24,12 @@ pub(super) struct Stages<'a> {
 #[derive(Debug, Clone, Copy)]
 struct StagedDevice<'a> {
     index: usize,
-    choices: &'a [Choice],
+    choices: &'a [SizeTime],
     threshold: u64,
 }
 
 /// The choices of some devices, by device index. All other devices are idle.
-pub(super) type Taken = Vec<(usize, Choice)>;
+pub(super) type Taken = Vec<(usize, SizeTime)>;
 
 impl<'a> Stages<'a> {
     /// Bytes per device for the computation of a division: its reference and its entries in three
@@ -198,7 +198,7 @@ impl<'a> Stages<'a> {
             self.most[self.active - 1]
         };
         let least = u128::from(self.target).saturating_sub(others);
-        let choices: Vec<Choice> = (self.devices[i].choices.iter())
+        let choices: Vec<SizeTime> = (self.devices[i].choices.iter())
             .filter(|choice| u128::from(choice.size) >= least)
             .copied()
             .collect();

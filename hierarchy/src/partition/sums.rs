@@ -4,7 +4,7 @@
 //! same as a list, for sums too far apart to have a cell each.
 
 use super::PartitionError;
-use super::choices::{Choice, MAX_BYTES};
+use super::choices::{MAX_BYTES, SizeTime};
 
 /// The range of sums from which the target can still be reached, ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub(super) trait Sums: Sized {
     fn empty() -> Self;
 
     /// Returns the sums within `range` with one device more, which may stay idle.
-    fn add_device(&self, choices: &[Choice], range: SumRange) -> Result<Self, PartitionError>;
+    fn add_device(&self, choices: &[SizeTime], range: SumRange) -> Result<Self, PartitionError>;
 
     /// Returns the fewest active devices for `sum`, or `None` if it is impossible. [`Bits`] does not
     /// know the number and returns 0.
@@ -43,7 +43,7 @@ impl Sums for Bits {
         Self { lo: 0, words: vec![1] }
     }
 
-    fn add_device(&self, choices: &[Choice], range: SumRange) -> Result<Self, PartitionError> {
+    fn add_device(&self, choices: &[SizeTime], range: SumRange) -> Result<Self, PartitionError> {
         let len = range.hi - range.lo + 1;
         let mut words = vec![0; len.div_ceil(64) as usize];
         let shifts = choices.iter().map(|choice| choice.size);
@@ -108,7 +108,7 @@ impl Sums for Counts {
         Self { lo: 0, fewest: vec![0] }
     }
 
-    fn add_device(&self, choices: &[Choice], range: SumRange) -> Result<Self, PartitionError> {
+    fn add_device(&self, choices: &[SizeTime], range: SumRange) -> Result<Self, PartitionError> {
         let mut fewest = vec![NEVER; (range.hi - range.lo + 1) as usize];
         let shift = i128::from(self.lo) - i128::from(range.lo);
         let (to, from) = overlap(&mut fewest, &self.fewest, shift);
@@ -158,7 +158,7 @@ impl Sums for Sparse {
         Self(vec![(0, 0)])
     }
 
-    fn add_device(&self, choices: &[Choice], range: SumRange) -> Result<Self, PartitionError> {
+    fn add_device(&self, choices: &[SizeTime], range: SumRange) -> Result<Self, PartitionError> {
         // All sums are built before equal ones are dropped.
         let built = self.0.len() as u128 * (choices.len() as u128 + 1);
         Self::check_bytes(built, MAX_BYTES / 2)?;
@@ -188,8 +188,8 @@ mod tests {
     fn add_all<S: Sums>(devices: &[(&[u64], [u64; 2])]) -> Vec<Option<u32>> {
         let mut sums = S::empty();
         for &(sizes, [lo, hi]) in devices {
-            let choices: Vec<Choice> =
-                (sizes.iter()).map(|&size| Choice { size, time_s: 1.0 }).collect();
+            let choices: Vec<SizeTime> =
+                (sizes.iter()).map(|&size| SizeTime { size, time_s: 1.0 }).collect();
             sums = (sums.add_device(&choices, SumRange { lo, hi })).expect("small");
         }
         (0..400).map(|sum| sums.fewest(sum)).collect()

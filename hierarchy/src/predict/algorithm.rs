@@ -235,7 +235,7 @@ impl Scheme {
 }
 
 /// The actions of an algorithm, with all that does not depend on the places.
-struct Program {
+struct ReadAlgorithm {
     actions: Vec<Action>,
     /// Work and size of each process.
     works: Vec<[f64; 2]>,
@@ -246,7 +246,7 @@ struct Program {
 /// Percent by which a sum may be off by rounding.
 const ROUNDING: f64 = 1e-6;
 
-impl Program {
+impl ReadAlgorithm {
     fn record(algorithm: &dyn Algorithm) -> Result<Self, AlgorithmError> {
         let processes = algorithm.processes();
         let mut scheme = Scheme { times: 1.0, ..Scheme::default() };
@@ -480,7 +480,7 @@ pub fn timeof(
         let what = format!("{wanted} processes need as many of the {all} places, not {places:?}");
         return Err(AlgorithmError::Places(what));
     }
-    Ok(Program::record(algorithm)?.predict_with_bounds(platform, places))
+    Ok(ReadAlgorithm::record(algorithm)?.predict_with_bounds(platform, places))
 }
 
 /// Most places whose arrangements are all compared.
@@ -508,7 +508,7 @@ pub fn choose<A: Algorithm>(
             seconds.push(f64::INFINITY);
             continue;
         }
-        let program = Program::record(&candidate)?;
+        let program = ReadAlgorithm::record(&candidate)?;
         let (places, run) = if all <= COMPARED {
             compare_all(&program, platform)
         } else {
@@ -526,7 +526,7 @@ pub fn choose<A: Algorithm>(
 }
 
 /// Compares all arrangements of processes on places.
-fn compare_all(program: &Program, platform: &Platform) -> (Vec<usize>, PredictedRun) {
+fn compare_all(program: &ReadAlgorithm, platform: &Platform) -> (Vec<usize>, PredictedRun) {
     let mut places: Vec<usize> = (0..program.processes()).collect();
     let mut best = (places.clone(), program.predict(platform, &places));
     while advance(&mut places, platform.speeds.len()) {
@@ -555,7 +555,7 @@ fn advance(places: &mut [usize], all: usize) -> bool {
 }
 
 /// Begins with fast places for much work, and exchanges places as long as that saves time.
-fn exchange_places(program: &Program, platform: &Platform) -> (Vec<usize>, PredictedRun) {
+fn exchange_places(program: &ReadAlgorithm, platform: &Platform) -> (Vec<usize>, PredictedRun) {
     let work = |process: usize| program.works[process][0];
     let size = program.works.iter().map(|[_, size]| *size).fold(0.0, f64::max).max(1.0);
     let mut processes: Vec<usize> = (0..program.processes()).collect();
@@ -768,7 +768,7 @@ mod tests {
         ) {
             prop_assume!(rows.len() <= speeds.len());
             let platform = place(&speeds, 10.0);
-            let program = Program::record(&Stencil { rows, row_bytes, sweeps: 3 }).unwrap();
+            let program = ReadAlgorithm::record(&Stencil { rows, row_bytes, sweeps: 3 }).unwrap();
             let (places, best) = compare_all(&program, &platform);
             let (others, found) = exchange_places(&program, &platform);
             prop_assert!(found.seconds <= 1.000001 * best.seconds, "{places:?} {others:?}");

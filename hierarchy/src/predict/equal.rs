@@ -11,7 +11,7 @@ use crate::problem::Problem;
 
 /// A host that may have several ranks.
 #[derive(Debug)]
-pub struct RankHost<'m> {
+pub struct EqualHost<'m> {
     /// Its speed over the units of C that all its ranks have, by its whole memory and all its cores.
     pub speed: &'m dyn SpeedModel,
     /// The most ranks that it may have: its cores.
@@ -58,7 +58,7 @@ impl EqualRanks {
     pub fn choose(
         problem: &Problem,
         side: usize,
-        hosts: &[RankHost<'_>],
+        hosts: &[EqualHost<'_>],
         network: &Network,
     ) -> Result<Self, PartitionError> {
         let cores = hosts.iter().map(|host| host.cores).fold(0, usize::saturating_add);
@@ -156,8 +156,8 @@ mod tests {
             Cpm::from_points(&[point]).unwrap()
         };
         let speeds: Vec<Cpm> = hosts.iter().map(|(speed, _)| constant(*speed)).collect();
-        let hosts: Vec<RankHost<'_>> = (speeds.iter().zip(hosts))
-            .map(|(speed, &(_, cores))| RankHost { speed, cores })
+        let hosts: Vec<EqualHost<'_>> = (speeds.iter().zip(hosts))
+            .map(|(speed, &(_, cores))| EqualHost { speed, cores })
             .collect();
         let problem = Problem::new(side, side, side, 64).unwrap();
         let network = Network::flat(1e-5, bytes_per_s);

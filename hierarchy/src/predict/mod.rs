@@ -31,7 +31,7 @@ pub use algorithm::{
     Algorithm, AlgorithmError, Binding, Choice, Platform, PredictedRun, Scheme, choose, timeof,
 };
 pub use algorithms::{GridProduct, ReductionTree, Stencil};
-pub use equal::{EqualRanks, RankHost};
+pub use equal::{EqualHost, EqualRanks};
 pub use phase::{panel_phase, panel_sends, reduction_phase};
 pub use subset::{NodeRate, Subset, choose_nodes};
 pub use ways::{Candidate, along_k, choose_way, in_place};

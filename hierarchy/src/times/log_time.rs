@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::sample::quantile_of;
-use super::{QUANTILE, Quality};
+use super::{QUANTILE, Quality, find_median};
 use crate::model::Point;
 
 /// The logarithm of the time of some units, with its variance, which is that of the relative error.
@@ -117,6 +117,12 @@ pub(crate) fn find_common(d: f64, times: &[LogTime]) -> LogTime {
     let expected = freedom + (2.0 * freedom).sqrt();
     let spread = ((excess - expected) / (weights - squares / weights)).max(0.0);
     LogTime { d, log_s: mean, variance: spread + 1.0 / weights, quality: Quality::Predicted }
+}
+
+/// Returns the relative standard error of a device's times; 0 without intervals.
+pub fn find_noise(points: &[Point]) -> f64 {
+    let errors = points.iter().map(|point| LogTime::of_point(point, 0.0).variance.sqrt());
+    find_median(&errors.collect::<Vec<_>>())
 }
 
 #[cfg(test)]

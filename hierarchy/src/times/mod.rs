@@ -28,7 +28,7 @@ mod spread;
 pub use drift::DriftRule;
 pub(crate) use drift::{Deviation, Shift, SizeLevel, Watch};
 pub(crate) use expectation::expect_longest;
-pub use log_time::LogTime;
+pub use log_time::{LogTime, find_noise};
 pub(crate) use log_time::{drop_outrun, find_common, merge_sizes};
 pub use measurement::{MeasureOutcome, Measurement};
 pub(crate) use noise::Noise;

@@ -7,7 +7,7 @@ module isochron
   implicit none
 
   integer(c_int), parameter :: ISOCHRON_ABI_MAJOR = 0
-  integer(c_int), parameter :: ISOCHRON_ABI_MINOR = 8
+  integer(c_int), parameter :: ISOCHRON_ABI_MINOR = 9
 
   integer(c_int), parameter :: ISOCHRON_OK = 0
   integer(c_int), parameter :: ISOCHRON_ARGUMENT = 1

@@ -14,7 +14,7 @@
  *
  * It balances a loop of its own. After each sweep isochron_balance says if the parts of the ranks have changed:
  *
- *   isochron_balancer, isochron_part
+ *   isochron_balancer, or without MPI isochron_balancer_of_group; isochron_part
  *   in each sweep: isochron_begin, the work on the part, isochron_end, isochron_balance
  *   after a change: isochron_part, and isochron_move for each array
  *   isochron_close_balancer
@@ -31,7 +31,7 @@
  *
  * Every call except isochron_strerror and isochron_last_error returns a status: ISOCHRON_OK, or why it failed.
  * isochron_last_error explains it in a sentence. A call that fails writes null for handles, texts and states, and 0 for
- * single numbers; arrays and structs stay as they are. Calls named collective are made by all ranks, in the same order. A handle is used on the thread that made it.
+ * single numbers, -1 for a communicator; arrays and structs stay as they are. Calls named collective are made by all ranks, in the same order. A handle is used on the thread that made it.
  * Free texts and states by isochron_free. docs/c-and-fortran.md has whole programs. */
 
 #ifndef ISOCHRON_H
@@ -45,7 +45,7 @@
 #define ISOCHRON_ABI_MAJOR 0
 
 // Minor version of the interface. It grows with every added call, setting, constant and struct.
-#define ISOCHRON_ABI_MINOR 8
+#define ISOCHRON_ABI_MINOR 9
 
 // The call succeeded.
 #define ISOCHRON_OK 0
@@ -233,6 +233,22 @@ typedef struct {
   // The most units to give; 0 for no limit.
   int64_t max_units;
 } isochron_times_t;
+
+// Ranks that the program has without MPI, such as threads or the processes of a framework. Set struct_size to
+// sizeof(isochron_group_t).
+typedef struct {
+  // Bytes of this struct.
+  int64_t struct_size;
+  // This rank, from 0.
+  int64_t rank;
+  // Number of ranks.
+  int64_t size;
+  // Gathers bytes of all ranks, as many of each: writes those of rank r at all + r * bytes. Returns 0, or another number if the group does
+  // not work any more. All ranks call it together.
+  int (*all_gather)(void *context, const void *data, int64_t bytes, void *all);
+  // Passed on to all_gather.
+  void *context;
+} isochron_group_t;
 
 // The measured time of a kernel. Set struct_size to sizeof(isochron_point_t). Later versions may append fields.
 typedef struct {
@@ -709,6 +725,19 @@ int isochron_restore(isochron_session_t *session,
 // Safety: No call of it is under way.
 int isochron_close_balancer(isochron_balancer_t *balancer);
 
+// Divides the units of a loop over ranks that the program has without MPI. Settings and calls of the balancer are those of isochron_balancer,
+// but isochron_move, which needs messages between two ranks: the program moves its data itself, and gives move_unit_s. group is copied.
+// Close the balancer by isochron_close_balancer before the group ends.
+//
+// Collective: all ranks of the group, with the same units.
+//
+// Safety: group is null or points to a struct as long as its first field says, whose function may be called with its context until the balancer is
+// closed; config is null or a string, and balancer is null or may be written.
+int isochron_balancer_of_group(const isochron_group_t *group,
+                               int64_t units,
+                               const char *config,
+                               isochron_balancer_t **balancer);
+
 // Measures a kernel of the program with this rank's units, while all ranks do the same, each with its own number. They repeat in
 // step, as long as one of them needs another repetition, since ranks that share a host slow each other down. The calling thread
 // is bound to the first core of this rank's share of its host meanwhile, unless the host has fewer cores than ranks, or a CPU quota
@@ -815,8 +844,14 @@ int isochron_platform_of_file(const char *path,
 
 // Plans a multiplication of an m x k by a k x n matrix on the nodes of a platform file with a network, in every way that is compared, and writes
 // the candidates, the fastest first, and its plan as JSON: the document of isochron plan --json. models is as for
-// isochron_platform_of_file. config has settings: element (f64), blocks (32,64,128,256), explain=true for what changes of the cluster
-// would bring, and equal_ranks=true for the best ranks of a program that gives all ranks equal parts. Free the text by isochron_free.
+// isochron_platform_of_file. config is null or settings, written as for isochron_open. Free the text by isochron_free.
+//
+// | setting | meaning |
+// |---|---|
+// | element | type of the elements (default f64) |
+// | blocks | block sizes that are compared (default 32,64,128,256) |
+// | explain | true: also what changes of the cluster would bring |
+// | equal_ranks | true: also the best ranks for a program that gives all ranks equal parts |
 //
 // Not collective: it needs no session.
 //

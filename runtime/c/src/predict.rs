@@ -268,8 +268,14 @@ pub unsafe extern "C" fn isochron_platform_of_file(
 
 /// Plans a multiplication of an m x k by a k x n matrix on the nodes of a platform file with a network, in every way that is compared, and writes
 /// the candidates, the fastest first, and its plan as JSON: the document of `isochron plan --json`. models is as for
-/// isochron_platform_of_file. config has settings: element (f64), blocks (32,64,128,256), explain=true for what changes of the cluster
-/// would bring, and equal_ranks=true for the best ranks of a program that gives all ranks equal parts. Free the text by isochron_free.
+/// isochron_platform_of_file. config is null or settings, written as for isochron_open. Free the text by isochron_free.
+///
+/// | setting | meaning |
+/// |---|---|
+/// | element | type of the elements (default f64) |
+/// | blocks | block sizes that are compared (default 32,64,128,256) |
+/// | explain | true: also what changes of the cluster would bring |
+/// | equal_ranks | true: also the best ranks for a program that gives all ranks equal parts |
 ///
 /// Not collective: it needs no session.
 ///

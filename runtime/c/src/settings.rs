@@ -4,10 +4,10 @@ use std::str::FromStr;
 
 use isochron::hierarchy::SplitOptions;
 use isochron::partition::{BenchmarkConfig, PartitionConfig};
-use isochron::plan::{Problem, SearchConfig};
+use isochron::plan::{Problem, SearchConfig, list_problems};
 use isochron::prelude::{
-    BalanceConfig, ElementType, Error, LoopPart, ProductConfig, RebalanceConfig, SessionBuilder,
-    Split, Strategy,
+    BalanceConfig, ElementType, LoopPart, ProductConfig, RebalanceConfig, SessionBuilder, Split,
+    Strategy,
 };
 
 use crate::status::CallFailure;
@@ -276,7 +276,7 @@ const OF_SEARCH: [&str; 4] = ["element", "blocks", "explain", "equal_ranks"];
 /// Reads the settings of a search for plans. Returns the multiplication of these sizes in each block size, and what is to be told.
 pub(crate) fn read_search(
     text: &str,
-    [m, n, k]: [usize; 3],
+    sizes: [usize; 3],
 ) -> Result<(Vec<Problem>, SearchConfig), CallFailure> {
     let (mut element, mut blocks) = (ElementType::F64, SearchConfig::BLOCKS.to_vec());
     let mut config = SearchConfig::default();
@@ -292,9 +292,7 @@ pub(crate) fn read_search(
             _ => return Err(refuse_name(name, &OF_SEARCH)),
         }
     }
-    let problems =
-        blocks.into_iter().map(|block| Ok(Problem::new(m, n, k, block)?.with_element(element)));
-    Ok((problems.collect::<Result<_, Error>>()?, config))
+    Ok((list_problems(sizes, element, &blocks)?, config))
 }
 
 /// Settings of a partition, without those of its benchmarks.

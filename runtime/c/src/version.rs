@@ -9,7 +9,7 @@ use crate::status::call;
 /// or a higher minor version. isochron_abi returns both.
 pub const ISOCHRON_ABI_MAJOR: c_int = 0;
 /// Minor version of the interface. It grows with every added call, setting, constant and struct.
-pub const ISOCHRON_ABI_MINOR: c_int = 8;
+pub const ISOCHRON_ABI_MINOR: c_int = 9;
 
 /// Writes the version of the interface that the library has.
 ///

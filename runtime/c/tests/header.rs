@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use isochron_support::headers::{check_committed, check_compiles};
 
 /// The files with calls, in the order of the header.
-const SOURCES: [&str; 13] = [
+const SOURCES: [&str; 14] = [
     "version",
     "status",
     "memory",
@@ -20,6 +20,7 @@ const SOURCES: [&str; 13] = [
     "times",
     "split",
     "balancer",
+    "group",
     "partition",
     "predict",
 ];

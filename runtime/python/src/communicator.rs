@@ -8,8 +8,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 
-use crate::errors::{Count, RaisedError};
-use crate::partition::check_methods;
+use crate::errors::{Count, RaisedError, check_methods, describe};
 use crate::thread_bound::{ThreadBound, run_detached};
 
 /// Takes the ranks of a communicator of mpi4py, or of a group; without one, a single local rank.
@@ -165,11 +164,6 @@ fn compare_libraries(theirs: &str) -> Result<(), RaisedError> {
 fn adopt_mpi(comm: &Bound<'_, PyAny>) -> Result<Arc<dyn Comm>, RaisedError> {
     let reason = "this package was built without MPI: leave comm out, give MpiGroup(comm), or install one that was built for the MPI library of mpi4py";
     Err(RaisedError::refuse_type("comm", describe(comm), reason))
-}
-
-/// Returns a value as Python shows it.
-pub(crate) fn describe(value: &Bound<'_, PyAny>) -> String {
-    value.repr().map_or_else(|_| "unreadable".to_owned(), |text| text.to_string())
 }
 
 /// Ends the block of a context manager: tells the other ranks of its exception, and closes the value. The exception goes on.

@@ -8,8 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::arrays::{list_arrays, lock_buffer, name_order};
-use crate::communicator::describe;
-use crate::errors::{Count, RaisedError, read_count};
+use crate::errors::{Count, RaisedError, describe, read_count};
 
 /// The rows and the columns that an array has of a matrix.
 type RowsAndColumns = (Vec<usize>, Vec<usize>);

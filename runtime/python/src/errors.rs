@@ -85,6 +85,26 @@ impl RaisedError {
     }
 }
 
+/// Returns a value as Python shows it.
+pub(crate) fn describe(value: &Bound<'_, PyAny>) -> String {
+    value.repr().map_or_else(|_| "unreadable".to_owned(), |text| text.to_string())
+}
+
+/// Refuses an object that lacks one of these methods.
+pub(crate) fn check_methods(
+    name: &'static str,
+    object: &Bound<'_, PyAny>,
+    methods: &[&str],
+) -> Result<(), RaisedError> {
+    for method in methods {
+        if !object.hasattr(method)? {
+            let reason = format!("it has no method {method}");
+            return Err(RaisedError::refuse_type(name, describe(object), reason));
+        }
+    }
+    Ok(())
+}
+
 /// Turns wrong arguments of one rank into the same exception on every rank, before they act.
 ///
 /// # Collective

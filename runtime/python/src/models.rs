@@ -6,8 +6,7 @@ use isochron::hierarchy::model::{
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
-use crate::communicator::describe;
-use crate::errors::{Count, Number, RaisedError, read_units};
+use crate::errors::{Count, Number, RaisedError, describe, read_units};
 
 /// Reads a measured point: units and seconds, and if they are known the repetitions and the half-width of the mean's
 /// confidence interval.

@@ -11,8 +11,7 @@ use pyo3::call::PyCallArgs;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::communicator::describe;
-use crate::errors::{RaisedError, agree_on};
+use crate::errors::{RaisedError, agree_on, check_methods};
 use crate::session_state::PySession;
 use crate::settings::{configure, read_keywords};
 use crate::thread_bound::{ThreadBound, run_detached};
@@ -112,21 +111,6 @@ impl TimeModel for ObjectModel {
         let point = (list_numbers(point),);
         self.raised.call(|py| self.object.call_method1(py, "update", point)).map(drop)
     }
-}
-
-/// Refuses an object that lacks one of these methods.
-pub(crate) fn check_methods(
-    name: &'static str,
-    object: &Bound<'_, PyAny>,
-    methods: &[&str],
-) -> Result<(), RaisedError> {
-    for method in methods {
-        if !object.hasattr(method)? {
-            let reason = format!("it has no method {method}");
-            return Err(RaisedError::refuse_type(name, describe(object), reason));
-        }
-    }
-    Ok(())
 }
 
 /// Measures a kernel on all ranks.

@@ -3,7 +3,7 @@
 use std::mem;
 use std::path::PathBuf;
 
-use isochron::plan::{ModelledCluster, Problem, SearchConfig};
+use isochron::plan::{ModelledCluster, SearchConfig, list_problems};
 use isochron::predict::{
     Algorithm, AlgorithmError, Binding, Platform, PredictedRun, Scheme, choose, timeof,
 };
@@ -14,8 +14,8 @@ use pyo3::types::PyDict;
 
 use crate::arrays::read_element;
 use crate::communicator::adopt_group;
-use crate::errors::{Count, Number, RaisedError, agree_on};
-use crate::partition::{ObjectKernel, RaisedFirst, check_methods};
+use crate::errors::{Count, Number, RaisedError, agree_on, check_methods};
+use crate::partition::{ObjectKernel, RaisedFirst};
 use crate::session_state::PySession;
 use crate::settings::{configure, read_keywords, to_python};
 use crate::thread_bound::{ThreadBound, run_detached};
@@ -246,11 +246,8 @@ pub fn search_plan<'py>(
     let blocks = blocks.map_or(SearchConfig::BLOCKS.to_vec(), |blocks| {
         blocks.into_iter().map(|block| block.0).collect()
     });
-    let problems = blocks.into_iter().map(|block| {
-        let problem = Problem::new(m.0, n.0, k.0, block)?;
-        Ok(problem.with_element(element.unwrap_or(ElementType::F64)))
-    });
-    let problems = problems.collect::<Result<Vec<_>, Error>>()?;
+    let sizes = [m.0, n.0, k.0];
+    let problems = list_problems(sizes, element.unwrap_or(ElementType::F64), &blocks)?;
     let config = SearchConfig { explain, equal_ranks };
     let found = run_detached(py, || {
         ModelledCluster::load(&path, models.as_deref())?.search(&problems, config)

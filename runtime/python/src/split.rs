@@ -6,8 +6,7 @@ use isochron::hierarchy::partition::{Limits, Memory};
 use isochron::hierarchy::{SplitOptions, split};
 use pyo3::prelude::*;
 
-use crate::communicator::describe;
-use crate::errors::{Count, Number, RaisedError, read_units};
+use crate::errors::{Count, Number, RaisedError, describe, read_units};
 use crate::models::PyModel;
 
 /// Limits of a device: the most units, sizes that it must not get (for "hpopta"), and its memory as

@@ -408,7 +408,7 @@ mod tests {
         on_threads(2, |comm| {
             let array = UnitArray::<u8>::zeros(&comm, &[2, 2], 1).map(drop);
             let measured = measure_move_unit_s(&comm, 8).map(drop);
-            let opened = Session::builder().open(comm).map(drop);
+            let opened = Session::builder().build(comm).map(drop);
             for refused in [array, measured, opened] {
                 let refused = refused.unwrap_err().to_string();
                 assert!(refused.contains("no messages between two ranks"), "{refused}");

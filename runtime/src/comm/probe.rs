@@ -78,7 +78,7 @@ pub enum NetworkOrigin {
 
 /// A length to be timed.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Sweep {
+struct TimedLength {
     bytes: usize,
     /// Messages of each pair in a row.
     tries: usize,
@@ -87,10 +87,10 @@ struct Sweep {
 }
 
 /// The seconds of the pairs of each round, and those of all together.
-type SweepTimes = (Vec<Vec<f64>>, f64);
+type RoundTimes = (Vec<Vec<f64>>, f64);
 
 /// Makes a sweep.
-type MakeSweep<'s> = dyn FnMut(Sweep) -> Result<SweepTimes, Error> + 's;
+type MakeSweep<'s> = dyn FnMut(TimedLength) -> Result<RoundTimes, Error> + 's;
 
 impl NetworkProbe {
     /// Begins without times, for ranks on these hosts, by number.
@@ -191,11 +191,11 @@ impl NetworkProbe {
     }
 
     /// Plans the check of the times of an earlier job: the last length in the last round, which is between hosts if there are several. `None` if that is too dear.
-    fn plan_check(&self, run_s: f64) -> Option<Sweep> {
+    fn plan_check(&self, run_s: f64) -> Option<TimedLength> {
         let (&bytes, round) = (self.survey.lengths.last()?, self.survey.rounds.last()?);
         let times_s = round.iter().filter_map(|pair| pair.times_s.last().copied());
         let expected_s = CHECK_S + (TRIES + 1) as f64 * times_s.fold(0.0, f64::max);
-        (expected_s <= CHECK_SHARE * run_s).then_some(Sweep {
+        (expected_s <= CHECK_SHARE * run_s).then_some(TimedLength {
             bytes: bytes as usize,
             tries: TRIES,
             is_check: true,
@@ -229,14 +229,14 @@ impl NetworkProbe {
     }
 
     /// Returns the next sweep before a run of `run_s` predicted seconds; `None` if there is no time for one.
-    fn next_sweep(&self, run_s: f64) -> Option<Sweep> {
+    fn next_sweep(&self, run_s: f64) -> Option<TimedLength> {
         let rounds = self.survey.rounds.len();
         let done = self.survey.lengths.len();
         if self.survey.rounds.iter().all(Vec::is_empty) {
             return None;
         }
         if done == 0 {
-            return Some(Sweep { bytes: LENGTHS[0], tries: TRIES, is_check: false });
+            return Some(TimedLength { bytes: LENGTHS[0], tries: TRIES, is_check: false });
         }
         let left_s = (BUDGET_SHARE * run_s).clamp(LEAST_BUDGET_S, LARGEST_BUDGET_S) - self.spent_s;
         let affordable = |bytes, expected_s: f64| {
@@ -244,14 +244,14 @@ impl NetworkProbe {
             let tries = [TRIES, 1].into_iter();
             let mut tries =
                 tries.filter(|&tries| self.first_s + tries as f64 * expected_s <= left_s);
-            tries.next().map(|tries| Sweep { bytes, tries, is_check: false })
+            tries.next().map(|tries| TimedLength { bytes, tries, is_check: false })
         };
         let is_shown = self.last_s >= MUCH_LONGER * self.first_s;
         if let Some(&bytes) = LENGTHS.get(done).filter(|_| !is_shown) {
             if done == 1 {
                 // One length above the latency has to be tried, on whatever network.
                 let tries = if MANY_TIMES * self.first_s <= left_s { TRIES } else { 1 };
-                return Some(Sweep { bytes, tries, is_check: false });
+                return Some(TimedLength { bytes, tries, is_check: false });
             }
             let growth = bytes as f64 / self.survey.lengths[done - 1];
             let [first_s, last_s] = [0, done - 1].map(|length| self.find_slow_pair(length));
@@ -273,7 +273,7 @@ impl NetworkProbe {
     }
 
     /// Adds the times of a sweep. Of repeated ones the fastest counts.
-    fn add(&mut self, sweep: Sweep, times_s: Vec<Vec<f64>>, took_s: f64) {
+    fn add(&mut self, sweep: TimedLength, times_s: Vec<Vec<f64>>, took_s: f64) {
         self.spent_s += took_s;
         let one_s = took_s / sweep.tries as f64;
         let is_new = self.survey.lengths.last() != Some(&(sweep.bytes as f64));
@@ -401,8 +401,8 @@ fn list_rank_rounds(hosts: &[usize]) -> Vec<Vec<(usize, usize)>> {
 fn make_sweep(
     comm: &dyn Comm,
     rounds: &[Vec<(usize, usize)>],
-    sweep: Sweep,
-) -> Result<SweepTimes, Error> {
+    sweep: TimedLength,
+) -> Result<RoundTimes, Error> {
     // On a busy host, a thread that has rested may run at once and for a while.
     std::thread::sleep(REST);
     let start = Instant::now();

@@ -59,7 +59,7 @@ const SCHEMA: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub struct Platform {
+pub struct PlatformSpec {
     /// Version of the format.
     #[cfg_attr(feature = "schemars", schemars(extend("const" = SCHEMA)))]
     schema: u32,
@@ -96,7 +96,7 @@ pub(crate) enum PlatformSource {
     /// A platform file, read on the head rank.
     File(PathBuf),
     /// A platform in memory, the same on all ranks.
-    Whole(Platform),
+    Whole(PlatformSpec),
     /// The node of this rank.
     Own(NodeSpec),
 }
@@ -121,7 +121,7 @@ impl PlatformSource {
         agree_on_settings(comm, &settings.into())?;
         match self {
             Self::Found => Ok(NodeSpec::default()),
-            Self::File(path) => Ok(Platform::load(comm, path)?.nodes.swap_remove(comm.rank())),
+            Self::File(path) => Ok(PlatformSpec::load(comm, path)?.nodes.swap_remove(comm.rank())),
             Self::Whole(platform) => {
                 let hosts = comm.gather(&comm.host_name().to_owned())?;
                 agree(comm, platform.pick_node(comm.rank(), &hosts))
@@ -140,7 +140,7 @@ fn refuse_node(reason: String) -> Error {
     Error::parameter("platform", "in memory", reason)
 }
 
-impl Platform {
+impl PlatformSpec {
     /// Makes a platform of these nodes: in the order of ranks, unless they [name their hosts](NodeSpec::on_host).
     #[must_use]
     pub fn new(nodes: Vec<NodeSpec>) -> Self {
@@ -209,7 +209,7 @@ impl Platform {
 
     /// Reads a platform from TOML; points files are looked up in `folder`.
     fn parse(source: &str, folder: &Path) -> Result<Self, String> {
-        let mut platform: Platform =
+        let mut platform: PlatformSpec =
             toml::from_str(source).map_err(|error| describe_mistake(&error, source))?;
         let schema = platform.schema;
         if schema != SCHEMA {

@@ -9,15 +9,16 @@ use isochron_hierarchy::layout::Arrangement;
 use isochron_hierarchy::model::Point;
 use isochron_hierarchy::network::Network;
 use isochron_hierarchy::predict::{
-    self, Cluster, EqualRanks, RankHost, find_bounds, panel_sends, wall_s,
+    self, Cluster, EqualHost, EqualRanks, find_bounds, panel_sends, wall_s,
 };
 use serde::Serialize;
 
 use super::measuring::{count_fewest_steps, note_prediction};
-use super::{Making, Plan, PlannedDevice, PlannedNode, PredictedNode, Prediction, Problem};
+use super::{
+    Making, Plan, PlannedDevice, PlannedNode, PredictedNode, Prediction, Problem, refuse_hpopta,
+};
 use crate::error::Error;
-use crate::input::platform::Platform;
-use crate::partition::config::refuse_hpopta;
+use crate::input::platform::PlatformSpec;
 use crate::predict::join_devices;
 use crate::store::GivenModels;
 
@@ -28,8 +29,6 @@ pub struct ModelledCluster {
     pub(super) nodes: Vec<PlannedNode>,
     models: GivenModels,
     network: Network,
-    /// The part of the messages that travels during the arithmetic.
-    hidden: f64,
 }
 
 /// A plan without ranks, and its predicted seconds.
@@ -64,7 +63,7 @@ impl ModelledCluster {
     /// # Errors
     /// Returns [`Error::File`] with the reason for a file that is missing, cannot be read, or lacks what is needed.
     pub fn load(path: &Path, folder: Option<&Path>) -> Result<Self, Error> {
-        let platform = Platform::read(path)?;
+        let platform = PlatformSpec::read(path)?;
         let refuse = |reason: String| Error::file(path, reason);
         let network = platform.network.clone();
         let network = network.ok_or_else(|| {
@@ -91,12 +90,10 @@ impl ModelledCluster {
             }
             None => GivenModels::of_platform(path, platform.nodes())?,
         };
-        let [first, ..] = &nodes[..] else {
+        if nodes.is_empty() {
             return Err(refuse("has no nodes".to_owned()));
-        };
-        let is_one_host =
-            !first.host.is_empty() && nodes.iter().all(|node| node.host == first.host);
-        Ok(Self { nodes, models, network, hidden: if is_one_host { 0.0 } else { 1.0 } })
+        }
+        Ok(Self { nodes, models, network })
     }
 
     /// Returns the cluster of some of the nodes, in this order; a node that comes again is another one like it.
@@ -108,8 +105,14 @@ impl ModelledCluster {
             nodes: chosen.collect(),
             models: self.models.among(nodes),
             network: self.network.among(nodes),
-            hidden: self.hidden,
         }
+    }
+
+    /// Returns the part of the messages that travels during the arithmetic: none within one host.
+    fn hidden(&self) -> f64 {
+        let first = self.nodes.first().map_or("", |node| &node.host);
+        let is_one_host = !first.is_empty() && self.nodes.iter().all(|node| node.host == first);
+        if is_one_host { 0.0 } else { 1.0 }
     }
 
     /// Lists the nodes by falling speed at equal parts of C.
@@ -157,9 +160,9 @@ impl ModelledCluster {
         let platform = self.to_platform()?;
         let hosts = platform.speeds.iter().zip(&self.nodes).map(|(speed, node)| {
             let cores = node.count_cores();
-            RankHost { speed: &**speed, cores: if cores == 0 { usize::MAX } else { cores } }
+            EqualHost { speed: &**speed, cores: if cores == 0 { usize::MAX } else { cores } }
         });
-        let hosts: Vec<RankHost<'_>> = hosts.collect();
+        let hosts: Vec<EqualHost<'_>> = hosts.collect();
         EqualRanks::choose(problem, self.models.block(), &hosts, &self.network)
             .map_err(|error| Error::from(BalanceError::Partition(error)))
     }
@@ -173,7 +176,7 @@ impl ModelledCluster {
     pub fn plan(&self, problem: Problem, config: &BalanceConfig) -> Result<PlanAhead, Error> {
         refuse_hpopta(config.partitioner)?;
         let (mut modelled, config, width) = self.make_models(problem, config)?;
-        let cluster = Cluster { nodes: self.nodes.len(), hidden: self.hidden };
+        let cluster = Cluster { nodes: self.nodes.len(), hidden: self.hidden() };
         let mut planner = Planner::new(problem, cluster, config, width)?;
         let mut decision = self.answer(&mut planner, &mut modelled)?;
         note_prediction(&mut decision, 0);
@@ -296,18 +299,22 @@ impl ModelledCluster {
         };
         let parts: Vec<(f64, f64)> = parts.into_iter().map(of_part).collect();
         let travel_s = parts.iter().map(|(_, travel_s)| travel_s).sum::<f64>();
+        let hidden = self.hidden();
         let whole_s = |[work, messages]: [f64; 2]| {
             let (compute_s, travel_s) = (work * compute_s, messages * travel_s);
             if is_summed {
                 return compute_s + travel_s;
             }
             let first = 1.0 / plan.steps(0).max(1) as f64;
+            let step_s = hidden * first * compute_s;
             // What is sent for during the steps before a part does not delay it.
-            let ahead_s = plan.lookahead() as f64 * first * compute_s;
-            let rest = parts.iter().map(|&(share, travel_s)| {
-                let later_s = (messages * travel_s * (1.0 - first) - ahead_s)
-                    .max(messages * share * received_s);
-                wall_s(share * compute_s, later_s, self.hidden)
+            let ahead_s = plan.lookahead() as f64 * step_s;
+            let rest = parts.iter().enumerate().map(|(place, &(share, travel_s))| {
+                let later_s = (1.0 - first) * messages * travel_s - ahead_s;
+                let later_s = later_s.max((1.0 - first) * messages * share * received_s);
+                // The last step is computed once its panels are there.
+                let last_s = if place + 1 == parts.len() { step_s } else { 0.0 };
+                wall_s(share * compute_s, later_s + last_s, hidden)
             });
             first * travel_s + rest.sum::<f64>()
         };

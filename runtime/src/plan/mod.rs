@@ -6,6 +6,7 @@ mod check;
 mod divided;
 mod file;
 pub(crate) mod host_memory;
+mod hpopta;
 mod made;
 pub(crate) mod measuring;
 mod memory;
@@ -34,6 +35,7 @@ use serde::{Deserialize, Serialize};
 
 pub use ahead::{ModelledCluster, PlanAhead, WhatIf};
 pub use assignment::Assignment;
+pub use hpopta::{check_hpopta, refuse_hpopta};
 pub use isochron_hierarchy::problem::Problem;
 pub(crate) use isochron_hierarchy::problem::check_widths;
 pub use made::{Making, format_utc};
@@ -41,7 +43,9 @@ pub(crate) use node::find_difference;
 pub use node::{PlannedDevice, PlannedNode};
 pub use parts::PartOfK;
 pub use prediction::{PredictedDevice, PredictedNode, Prediction};
-pub use search::{Candidate, HostRanks, PlanCandidate, PlanSearch, PlannedRanks, SearchConfig};
+pub use search::{
+    HostRanks, PlanCandidate, PlanSearch, PlannedRanks, SearchConfig, SearchedPlan, list_problems,
+};
 
 pub use crate::store::KnownFrom;
 pub(crate) use schedule::{A, B};

@@ -3,6 +3,7 @@
 use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 use isochron_hierarchy::layout::{Arrangement, Grid, Method};
 use isochron_hierarchy::predict::{EqualRanks, choose_fewest};
+use isochron_hierarchy::problem::ElementType;
 use serde::Serialize;
 
 use super::{ModelledCluster, Plan, PlanAhead, Problem, WhatIf};
@@ -16,7 +17,7 @@ const SEARCHED: usize = 64;
 
 /// A way to multiply, and its plan.
 #[derive(Debug, Clone)]
-pub struct Candidate {
+pub struct SearchedPlan {
     /// The nodes that it may use, by number in the platform file.
     nodes: Vec<usize>,
     /// The way.
@@ -37,6 +38,19 @@ pub struct SearchConfig {
 impl SearchConfig {
     /// The block sizes that are compared if none are asked for.
     pub const BLOCKS: [usize; 4] = [32, 64, 128, 256];
+}
+
+/// Lists a multiplication of `m×k` by `k×n` matrices in each block size.
+///
+/// # Errors
+/// Returns [`Error::Parameter`] for a size that is out of range.
+pub fn list_problems(
+    [m, n, k]: [usize; 3],
+    element: ElementType,
+    blocks: &[usize],
+) -> Result<Vec<Problem>, Error> {
+    let problems = blocks.iter().map(|&block| Problem::new(m, n, k, block));
+    problems.map(|problem| Ok(problem?.with_element(element))).collect()
 }
 
 /// The candidates, and the plan of the first.
@@ -151,13 +165,13 @@ impl ModelledCluster {
         &self,
         problems: &[Problem],
         is_wanted: impl Fn(&BalanceConfig) -> bool,
-    ) -> Result<Vec<Candidate>, Error> {
-        let mut found: Vec<Candidate> = Vec::new();
+    ) -> Result<Vec<SearchedPlan>, Error> {
+        let mut found: Vec<SearchedPlan> = Vec::new();
         for &problem in problems {
             let ways = list_ways(&self.list_by_speed(problem)?).into_iter();
             for (nodes, config) in ways.filter(|(_, config)| is_wanted(config)) {
                 let ahead = self.among(&nodes).plan(problem, &config)?;
-                found.push(Candidate { nodes, config, ahead });
+                found.push(SearchedPlan { nodes, config, ahead });
             }
         }
         found.sort_by(|a, b| a.ahead.wall_s.total_cmp(&b.ahead.wall_s));
@@ -189,7 +203,7 @@ impl ModelledCluster {
     }
 }
 
-impl Candidate {
+impl SearchedPlan {
     /// Counts the nodes with work.
     fn count_busy(&self) -> usize {
         let plan = &self.ahead.plan;
@@ -226,7 +240,7 @@ fn list_ways(by_speed: &[usize]) -> Vec<(Vec<usize>, BalanceConfig)> {
 
 impl PlanCandidate {
     /// Describes a candidate.
-    pub fn new(found: &Candidate) -> Self {
+    pub fn new(found: &SearchedPlan) -> Self {
         let PlanAhead { plan, wall_s, bounds_s, compute_s, travel_s } = &found.ahead;
         Self {
             strategy: found.config.strategy,

@@ -10,7 +10,7 @@ use super::log::LineLog;
 use super::{HostScope, Session};
 use crate::comm::{Comm, Settings, add_fields, add_setting};
 use crate::error::Error;
-use crate::input::platform::{NodeSpec, Platform, PlatformSource};
+use crate::input::platform::{NodeSpec, PlatformSource, PlatformSpec};
 use crate::plan::{Plan, PlannedNode};
 use crate::progress::Observer;
 use crate::store::StoreMode;
@@ -60,7 +60,7 @@ impl SessionBuilder {
     }
 
     /// Takes the nodes from a platform in memory, one for each rank as in a file, the same on all ranks.
-    pub fn platform(mut self, platform: Platform) -> Self {
+    pub fn platform(mut self, platform: PlatformSpec) -> Self {
         self.platform = PlatformSource::Whole(platform);
         self
     }

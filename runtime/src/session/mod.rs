@@ -17,7 +17,7 @@ use isochron_devices::internal::RankNode;
 use isochron_devices::{DeviceInfo, DeviceTeam, MeasureConfig, Scalar};
 use tracing::dispatcher::DefaultGuard;
 
-pub use crate::input::platform::{Cores, DeviceSpec, NodeSpec, Platform};
+pub use crate::input::platform::{Cores, DeviceSpec, NodeSpec, PlatformSpec};
 pub use builder::{LogLevel, SessionBuilder};
 pub use isochron_devices::internal::HostScope;
 pub(crate) use planning::PlacedMatrices;

@@ -10,12 +10,11 @@ use isochron_hierarchy::balance::BalanceConfig;
 use super::Session;
 use crate::comm::{CollectiveCall, agree};
 use crate::error::Error;
-use crate::partition::config::check_hpopta;
 use crate::plan::measuring::{self, Decided, PlanningTask, Ranks};
 use crate::plan::{
     Making, Plan, PlannedDevice, PlannedNode, PredictedNode, Prediction, Problem, find_difference,
 };
-use crate::plan::{check_epsilon, host_memory};
+use crate::plan::{check_epsilon, check_hpopta, host_memory};
 
 /// The places of matrices that the program holds already.
 pub(crate) struct PlacedMatrices<'p> {

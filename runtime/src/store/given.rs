@@ -9,9 +9,9 @@ use isochron_hierarchy::model::{PiecewiseFpm, Point, SpeedModel as _};
 use super::known::{KnownFrom, KnownTimes, split_ranks};
 use crate::error::Error;
 use crate::input::platform;
-use crate::predict::find_noise;
 use isochron_devices::internal::{NodeSpec, SavedModel};
 use isochron_hierarchy::printable::show_name;
+use isochron_hierarchy::times::find_noise;
 
 /// Word in the header `kernel` of a file with times of updates of C.
 const KERNEL: &str = "gemm";

@@ -93,14 +93,14 @@ static CALL_US: AtomicU64 = AtomicU64::new(0);
 pub fn enter(phase: RankPhase) {
     expect_work(0.0, 0.0);
     switch_to(phase);
-    fault::pass_phase(phase.into());
+    fault::pass_phase(phase.into(), note_progress);
 }
 
 /// Enters a phase within another one, which goes on when the returned value is dropped.
 pub fn enter_within(phase: RankPhase) -> Within {
     let outer = RankPhase::from_repr(PHASE.load(Relaxed)).unwrap_or_default();
     switch_to(phase);
-    fault::pass_phase(phase.into());
+    fault::pass_phase(phase.into(), note_progress);
     Within(outer)
 }
 
@@ -152,7 +152,7 @@ pub(crate) fn begin_step(step: usize, steps: usize) {
     STEPS.store(saturate(steps), Relaxed);
     note_progress();
     if step == 1 {
-        fault::pass_phase("step");
+        fault::pass_phase("step", note_progress);
     }
 }
 

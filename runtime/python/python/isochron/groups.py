@@ -57,7 +57,7 @@ class MpiGroup(Group):
 
 class ThreadGroup(Group):
     """A rank for each of some threads of this process, such as one for each of its devices: `make` makes all, and each thread takes one.
-    If a thread drops its own, the next call of the others fails."""
+    If a thread drops its own, calls that wait for it fail."""
 
     def __init__(self, rank, table):
         self._rank, self._table = rank, table
@@ -65,25 +65,41 @@ class ThreadGroup(Group):
     @classmethod
     def make(cls, size):
         """Returns the members of a group of this size, by rank."""
-        table = [None] * size, threading.Barrier(size)
+        table = _Table(size)
         return [cls(rank, table) for rank in range(size)]
 
     def rank(self):
         return self._rank
 
     def size(self):
-        return len(self._table[0])
+        return len(self._table.given)
 
     def all_gather(self, data):
-        given, barrier = self._table
-        given[self._rank] = data
-        try:
-            barrier.wait()
-            gathered = list(given)
-            barrier.wait()
-        except threading.BrokenBarrierError:
-            raise RuntimeError("a thread of the group has ended") from None
-        return gathered
+        table = self._table
+        with table.changed:
+            last = table.rounds
+            table.given[self._rank] = data
+            if None not in table.given:
+                table.all, table.given = table.given, [None] * len(table.given)
+                table.rounds += 1
+                table.changed.notify_all()
+            while table.rounds == last:
+                if table.gone is not None:
+                    raise RuntimeError(f"the thread of rank {table.gone} has ended")
+                table.changed.wait()
+            return list(table.all)
 
     def __del__(self):
-        self._table[1].abort()
+        with self._table.changed:
+            if self._table.gone is None:
+                self._table.gone = self._rank
+            self._table.changed.notify_all()
+
+
+class _Table:
+    """Where threads put down what they give."""
+
+    def __init__(self, size):
+        self.changed = threading.Condition()
+        self.given, self.all = [None] * size, []
+        self.rounds, self.gone = 0, None

@@ -5,8 +5,8 @@ use isochron_hierarchy::model::Point;
 
 use super::*;
 
-fn parse(source: &str) -> Result<Platform, String> {
-    Platform::parse(source, Path::new("."))
+fn parse(source: &str) -> Result<PlatformSpec, String> {
+    PlatformSpec::parse(source, Path::new("."))
 }
 
 #[test]
@@ -38,8 +38,8 @@ fn nodes_in_memory_are_checked_as_those_of_files() {
     let text = "schema = 1\n[[node]]\nname = \"a\"\n[[node.device]]\nname = \"slow\"\ncores = 2\npace = 4.0\n";
     assert_eq!(parse(text).unwrap().nodes, std::slice::from_ref(&node));
     for source in [
-        PlatformSource::Whole(Platform::new(vec![node.clone()])),
-        PlatformSource::Whole(Platform::from_toml(text, Path::new(".")).unwrap()),
+        PlatformSource::Whole(PlatformSpec::new(vec![node.clone()])),
+        PlatformSource::Whole(PlatformSpec::from_toml(text, Path::new(".")).unwrap()),
         PlatformSource::Own(node.clone()),
     ] {
         assert_eq!(source.find_node(&comm).unwrap(), node);
@@ -54,10 +54,12 @@ fn nodes_in_memory_are_checked_as_those_of_files() {
     let text = PlatformSource::Own(wrong).find_node(&comm).unwrap_err();
     let reason = "node 0, device 1: pace = 0.5";
     assert!(text.to_string().contains(reason), "{text}");
-    let text =
-        PlatformSource::Whole(Platform::new(Vec::new())).find_node(&comm).unwrap_err().to_string();
+    let text = PlatformSource::Whole(PlatformSpec::new(Vec::new()))
+        .find_node(&comm)
+        .unwrap_err()
+        .to_string();
     assert!(text.contains("0 nodes, but there are 1 ranks"), "{text}");
-    let text = Platform::from_toml("schema = 7", Path::new(".")).unwrap_err();
+    let text = PlatformSpec::from_toml("schema = 7", Path::new(".")).unwrap_err();
     assert!(matches!(text, Error::Parameter { .. }), "{text}");
 }
 
@@ -156,14 +158,14 @@ fn assert_refused(wrong: &[(&str, &str)]) {
 }
 
 /// Returns a platform with a node on each of these hosts, which has the name of its place in the list.
-fn place_nodes(hosts: &[&str]) -> Platform {
+fn place_nodes(hosts: &[&str]) -> PlatformSpec {
     let nodes = hosts.iter().enumerate();
     let nodes = nodes.map(|(index, host)| NodeSpec::new(index.to_string()).on_host(*host));
-    Platform::new(nodes.collect())
+    PlatformSpec::new(nodes.collect())
 }
 
 /// Returns the names of the nodes that ranks on these hosts get, or the reason why one gets none.
-fn arrange(mut platform: Platform, hosts: &[&str]) -> Result<Vec<String>, String> {
+fn arrange(mut platform: PlatformSpec, hosts: &[&str]) -> Result<Vec<String>, String> {
     let hosts: Vec<String> = hosts.iter().map(|&host| host.to_owned()).collect();
     platform.arrange(&hosts)?;
     Ok(platform.nodes.iter().take(hosts.len()).map(|node| node.name().to_owned()).collect())
@@ -181,7 +183,7 @@ fn ranks_get_the_nodes_of_their_hosts_in_whatever_order_they_start() {
         assert_eq!(found, names, "{hosts:?}");
     }
     // Names are no hosts.
-    let named = Platform::new(["x", "a"].map(NodeSpec::new).to_vec());
+    let named = PlatformSpec::new(["x", "a"].map(NodeSpec::new).to_vec());
     assert_eq!(arrange(named, &["a", "b"]).unwrap(), ["x", "a"]);
 }
 

@@ -108,7 +108,7 @@ pub(super) fn write_in_place<T: Scalar>(
     let Some(target) = target else {
         return Ok(false);
     };
-    pass_phase("shared");
+    pass_phase("shared", note_progress);
     let file = target.open();
     let mut blind = [u64::from(file.is_none())];
     comm.sum_u64(&mut blind)?;

@@ -532,7 +532,7 @@ def test_a_group_that_fails_is_told():
         while group.rank() == 1:
             balancer.observe(1.0)
 
-    refuses(lambda: raise_first(run_threads(2, leave)), "a thread of the group has ended", kind=isochron.RunError)
+    refuses(lambda: raise_first(run_threads(2, leave)), "the thread of rank 0 has ended", kind=isochron.RunError)
     with unittest.mock.patch.dict(sys.modules, {"torch": None}):
         try:
             isochron.TorchGroup()

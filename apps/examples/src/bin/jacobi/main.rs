@@ -196,7 +196,7 @@ fn solve(
 /// Returns the pace of this rank.
 fn open_pace(comm: &dyn Comm, arguments: &Arguments) -> Result<PacedWork, Error> {
     let pace = match &arguments.platform {
-        Some(path) => Platform::load(comm, path)?.nodes()[comm.rank()].pace_of_core(),
+        Some(path) => PlatformSpec::load(comm, path)?.nodes()[comm.rank()].pace_of_core(),
         None if comm.rank() + 1 == comm.size() => Ok(Some(Pace::Slowdown(4.0))),
         None => Ok(Some(Pace::Slowdown(1.0))),
     };
