@@ -137,13 +137,17 @@ impl Dpa {
     /// If `n` is 0.
     pub fn new(config: BalanceConfig, n: usize, total: u64) -> Self {
         assert!(n > 0, "work can only be balanced over at least one part");
-        let rule = config.rule();
+        let (is_measured, is_single, models) = match config.rule() {
+            Rule::Even => (false, false, None),
+            Rule::Constant { is_single } => (true, is_single, None),
+            Rule::Functional { .. } => (true, false, Some(vec![PiecewiseFpm::new(); n])),
+        };
         let mut dpa = Self {
             config,
-            is_single: rule == Rule::Constant { is_single: true },
+            is_single,
             total,
             granule: 1,
-            models: matches!(rule, Rule::Functional { .. }).then(|| vec![PiecewiseFpm::new(); n]),
+            models,
             speeds: vec![None; n],
             prior: vec![1.0; n],
             wanted: even(n, total),
@@ -153,7 +157,7 @@ impl Dpa {
         };
         if total == 0 {
             dpa.end_unmeasured(EndReason::NoWork, dpa.wanted.clone(), vec![0.0; n]);
-        } else if rule == Rule::Even {
+        } else if !is_measured {
             dpa.end_unmeasured(EndReason::NotMeasured, dpa.wanted.clone(), vec![0.0; n]);
         }
         dpa

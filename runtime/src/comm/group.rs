@@ -372,7 +372,9 @@ mod tests {
     }
 
     /// A group of two that answers as it is told.
-    struct Told(fn(&[u8]) -> Result<Vec<Vec<u8>>, String>);
+    struct Told(fn(&[u8]) -> Gathered);
+
+    type Gathered = Result<Vec<Vec<u8>>, String>;
 
     impl Group for Told {
         fn rank(&self) -> usize {
@@ -383,14 +385,14 @@ mod tests {
             2
         }
 
-        fn all_gather(&self, data: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+        fn all_gather(&self, data: &[u8]) -> Gathered {
             (self.0)(data)
         }
     }
 
     #[test]
     fn a_group_that_does_not_gather_is_refused() {
-        let refuse = |group: fn(&[u8]) -> Result<Vec<Vec<u8>>, String>, words: &str| {
+        let refuse = |group: fn(&[u8]) -> Gathered, words: &str| {
             let told = GroupComm::new(Told(group)).err().unwrap().to_string();
             assert!(told.contains(words), "{told}");
         };
