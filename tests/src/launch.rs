@@ -101,6 +101,14 @@ pub fn reframe() -> PathBuf {
     variable("ISOCHRON_REFRAME")
 }
 
+/// The programs of a Python with PyTorch, which is there if [all](is_whole) is to be run.
+///
+/// # Panics
+/// When they are not in the environment.
+pub fn torch_programs() -> PathBuf {
+    variable("ISOCHRON_TORCH")
+}
+
 /// The program that emulates several hosts.
 ///
 /// # Panics

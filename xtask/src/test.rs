@@ -32,7 +32,7 @@ const TEST_THREADS: &str = "RUST_TEST_THREADS";
 #[derive(Debug, Default, clap::Args)]
 pub struct TestOptions {
     /// Also all combinations of the tables (of the largest one of eight), all programs under valgrind, reports in a browser, campaigns in jobs of
-    /// Slurm, tests by ReFrame and JUBE, the Python package without MPI, the lists of public items, a minute of `fuzz`,
+    /// Slurm, tests by ReFrame and JUBE, the Python package without MPI, training with PyTorch, the lists of public items, a minute of `fuzz`,
     /// and a bundle with the tests
     #[arg(long)]
     pub all: bool,
@@ -86,6 +86,8 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, options: &TestOptions) -> R
         command.env("ISOCHRON_WHEEL_WITHOUT_MPI", wheel);
         let reframe = steps.run("ReFrame", || wheel::provide_reframe(workspace))?;
         command.env("ISOCHRON_REFRAME", reframe);
+        let torch = steps.run("PyTorch", || wheel::provide_torch(workspace))?;
+        command.env("ISOCHRON_TORCH", torch);
     }
     command.env(cluster::VARIABLE, cluster::program_path(workspace));
     let bench = workspace.binary(Library::OpenMpi, "isochron-bench");

@@ -22,6 +22,9 @@ const TOOLS: [&str; 2] = ["maturin==1.16.0", "wheel==0.45.1"];
 /// ReFrame, which `test --all` runs.
 const REFRAME: &str = "ReFrame-HPC==4.10.4";
 
+/// PyTorch, with which `test --all` trains.
+const TORCH: [&str; 2] = ["torch==2.15.0", "numpy==2.4.6"];
+
 /// The packages that the tests install. mpi4py finds the MPI library of a process at run time.
 const PACKAGES: [&str; 3] = ["mpi4py==4.1.2", "numpy==2.4.6", "scipy==1.17.1"];
 
@@ -110,6 +113,14 @@ fn provide_tools(workspace: &Workspace) -> Result<PathBuf> {
 /// Fails when it cannot be installed.
 pub fn provide_reframe(workspace: &Workspace) -> Result<PathBuf> {
     Ok(provide_environment(workspace, "reframe", &[REFRAME])?.join("reframe"))
+}
+
+/// Returns the folder of the programs of a Python with PyTorch, and installs it if it is missing.
+///
+/// # Errors
+/// Fails when it cannot be installed.
+pub fn provide_torch(workspace: &Workspace) -> Result<PathBuf> {
+    provide_environment(workspace, "torch", &TORCH)
 }
 
 /// Returns the folder of the programs of some packages, and makes an environment for them if they are missing.

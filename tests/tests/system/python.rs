@@ -6,7 +6,8 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use isochron_tests::launch::{HANGS, Mpi, Outcome, libraries, python, python_packages, run};
-use isochron_tests::launch::{is_whole, wheel_without_mpi};
+use isochron_tests::launch::{is_whole, torch_programs, wheel_without_mpi};
+use serde_json::Value;
 
 use super::docs::write_program;
 use super::own_loops::{SWEEPS, StencilOutcome, check_batch, check_partition, check_ring};
@@ -253,6 +254,28 @@ fn a_batch_in_python_is_shared_by_speed() {
     for mpi in libraries() {
         check_batch(&run_ranks(&mpi, 3, &[&script]).success());
     }
+}
+
+/// Runs if all is to be run, since PyTorch is large.
+#[test]
+fn training_with_shares_by_speed_has_the_losses_of_even_batches() {
+    if !is_whole() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = Command::new(torch_programs().join("python"));
+    command.args(["-m", "pip", "--quiet", "--disable-pip-version-check", "install", "--no-deps"]);
+    command.arg("--target").arg(folder.path()).arg(wheel_without_mpi());
+    run(command, HANGS).success();
+    let mut command = Command::new(torch_programs().join("torchrun"));
+    command.env("PYTHONPATH", folder.path());
+    command.args(["--nproc-per-node", "4", &find_script("../bench/peers/training.py")]);
+    command.args(["1,1,2,4", "80", "3"]);
+    let found: Value = serde_json::from_str(&run(command, HANGS).success()).expect("a document");
+    assert!(found["largest_difference"].as_f64() < Some(1e-12), "{found}");
+    // The fourth rank is slowed down from the middle on.
+    assert!(found["shares"][3].as_u64() > found["shares"][0].as_u64(), "{found}");
+    assert!(found["answered_after"].is_u64(), "{found}");
 }
 
 #[test]

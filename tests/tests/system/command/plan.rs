@@ -27,9 +27,10 @@ fn a_cluster_that_was_measured_is_planned_without_it() {
         candidates.iter().filter_map(|found| found["wall_s"].as_f64()).collect();
     // Of ways that take within 1 % of the least time the one with fewest nodes comes first.
     assert!(times_s[1..].is_sorted() && times_s[0] > 0.0, "{times_s:?}");
-    assert_eq!(found["plan"]["nodes"].as_array().map(Vec::len), Some(2), "{found}");
+    let nodes = found["plan"]["nodes"].as_array().map(Vec::len);
+    assert!(matches!(nodes, Some(1 | 2)), "{found}");
     assert_ne!(found["plan"]["tuning"]["network"], Value::Null);
-    let text = run_line(&format!("{line} --explain")).success();
+    let text = run_line(&format!("{line} --explain --list 18")).success();
     for part in ["by models", "kl in 2x1", "binding: the ", "links twice as fast: "] {
         assert!(text.contains(part), "{text}");
     }

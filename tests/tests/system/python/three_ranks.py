@@ -48,6 +48,16 @@ def test_own_blocks_of_every_kind():
         assert session.report()["k"] == k
 
 
+def test_a_group_over_mpi4py_balances_as_its_communicator():
+    found = []
+    for comm in WORLD, isochron.MpiGroup(WORLD):
+        with isochron.Rebalancer(60, comm, move_unit_s=0) as balancer:
+            for _ in range(30):
+                balancer.observe(1e-3 * len(balancer.part) * (1 + WORLD.rank))
+            found.append(balancer.units)
+    assert found[0] == found[1] and found[0][0] > 2 * found[0][2], found
+
+
 def test_agreeing_blocks_are_used_in_place_and_others_are_moved():
     """Blocks of 8 on one grid row; then with rows of A on the ranks."""
     n = 48
