@@ -2,7 +2,7 @@
 
 SPEEDS are relative, one for each rank, such as 1,1,2,4: after its work a rank waits in proportion to the CPU time of its thread, so that all ranks can share
 the cores of one machine. With SLOWED, this rank has half its speed from the middle on. Prints as JSON the samples a second of both, the largest
-relative difference between their losses, the shares at the end, and the steps after which the slowed rank had at most 0.7 of its share.
+relative difference between their losses, the shares at the end, and the steps after which the slowed rank had at most 0.8 of its share.
 """
 
 import json
@@ -15,7 +15,7 @@ from torch.nn.functional import cross_entropy
 
 import isochron
 
-SAMPLES, BATCH, FEATURES, HIDDEN, CLASSES = 16384, 512, 256, 1024, 10
+SAMPLES, BATCH, FEATURES, HIDDEN, CLASSES = 32768, 4096, 64, 256, 10
 
 
 def train(group, speeds, steps, slowed, is_even):
@@ -41,7 +41,7 @@ def train(group, speeds, steps, slowed, is_even):
             optimizer.zero_grad()
             loss = cross_entropy(model(inputs[chosen]), classes[chosen], reduction="sum") * batches.scale(step)
             loss.backward()
-            time.sleep((time.thread_time() - before) * (largest / speed - 1))
+            time.sleep((time.thread_time() - before) * (2 * largest / speed - 1))
             balancer.end()
             # One exchange for all gradients, and the loss.
             mine = torch.cat([parameter.grad.flatten() for parameter in model.parameters()] + [loss.detach().reshape(1)])
@@ -74,7 +74,7 @@ def main():
     if slowed is not None:
         middle = steps // 2
         before = shares[middle - 1][slowed]
-        answered = next((step for step in range(steps - middle) if shares[middle + step][slowed] <= 0.7 * before), None)
+        answered = next((step for step in range(steps - middle) if shares[middle + step][slowed] <= 0.8 * before), None)
     if group.rank() == 0:
         different = max(abs(a - b) / abs(a) for a, b in zip(even, uneven))
         print(json.dumps({
