@@ -63,7 +63,10 @@ impl OpenGroup {
 
     /// Gathers as many bytes of each rank.
     fn gather_alike(&self, data: &[u8]) -> Result<Vec<u8>, String> {
-        let mut all = vec![0; self.size * data.len()];
+        let bytes = self.size.saturating_mul(data.len());
+        let mut all = Vec::new();
+        all.try_reserve_exact(bytes).map_err(|error| error.to_string())?;
+        all.resize(bytes, 0);
         let (from, to) = (data.as_ptr().cast(), all.as_mut_ptr().cast());
         // SAFETY: the program says that it may be called with its context; `all` has room for the bytes of all ranks.
         let status = unsafe { (self.all_gather)(self.context, from, data.len() as i64, to) };

@@ -267,7 +267,7 @@ pub unsafe extern "C" fn isochron_platform_of_file(
 }
 
 /// Plans a multiplication of an m x k by a k x n matrix on the nodes of a platform file with a network, in every way that is compared, and writes
-/// the candidates, the fastest first, and its plan as JSON: the document of `isochron plan --json`. models is as for
+/// the candidates by predicted seconds, but within 1 % fewest nodes first, and the plan of the first as JSON: the document of `isochron plan --json`. models is as for
 /// isochron_platform_of_file. config is null or settings, written as for isochron_open. Free the text by isochron_free.
 ///
 /// | setting | meaning |

@@ -194,14 +194,15 @@ static void try_own_groups(void)
 {
   isochron_balancer_t *balancer;
   isochron_group_t group = {.struct_size = sizeof group, .rank = 0, .size = 1, .all_gather = gather_own};
-  isochron_group_t unsized = group, no_rank = group, no_size = group, no_function = group, failing = group, two = group;
-  unsized.struct_size = 8, no_rank.rank = -1, no_size.size = 0, no_function.all_gather = NULL, failing.all_gather = gather_nothing, two.size = 2;
+  isochron_group_t unsized = group, no_rank = group, no_size = group, no_function = group, failing = group, two = group, huge = group;
+  unsized.struct_size = 8, no_rank.rank = -1, no_size.size = 0, no_function.all_gather = NULL, failing.all_gather = gather_nothing, two.size = 2, huge.size = HUGE_SIZE;
   REFUSED_TO(balancer, isochron_balancer_of_group(NULL, 10, NULL, &balancer));
   REFUSED_TO(balancer, isochron_balancer_of_group(&unsized, 10, NULL, &balancer));
   REFUSED_TO(balancer, isochron_balancer_of_group(&no_rank, 10, NULL, &balancer));
   REFUSED_TO(balancer, isochron_balancer_of_group(&no_size, 10, NULL, &balancer));
   REFUSED_TO(balancer, isochron_balancer_of_group(&no_function, 10, NULL, &balancer));
   REFUSED_TO(balancer, isochron_balancer_of_group(&failing, 10, NULL, &balancer));
+  REFUSED_TO(balancer, isochron_balancer_of_group(&huge, 10, NULL, &balancer));
   REFUSED_TO(balancer, isochron_balancer_of_group(&two, 10, NULL, &balancer)); /* it gathers nothing of the other rank */
   REFUSED_TO(balancer, isochron_balancer_of_group(&group, -1, NULL, &balancer));
   REFUSED_TO(balancer, isochron_balancer_of_group(&group, 10, "granule=0", &balancer));

@@ -16,7 +16,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.02)
 
 # 512 samples in each step; a share costs nothing to change, since every rank has all data.
 balancer = isochron.Rebalancer(512, group, move_unit_s=0)
-batches = isochron.SharedBatches(balancer, len(inputs))
+batches = isochron.SharedBatches(balancer, len(inputs), drop_last=True)
 for epoch in range(5):
     batches.set_epoch(epoch)
     for step, chosen in enumerate(batches):

@@ -60,6 +60,11 @@ impl Group for ObjectGroup {
         let gathered = gathered.map_err(|error| format!("all_gather: {error}"))?;
         Ok(gathered.iter().map(|bytes| bytes.to_vec()).collect())
     }
+
+    fn leave(&self) {
+        // A group may lack it, and this rank leaves by an exception of its own.
+        let _ = Python::attach(|py| self.object.call_method0(py, "leave"));
+    }
 }
 
 #[cfg(feature = "mpi")]

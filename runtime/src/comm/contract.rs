@@ -11,12 +11,12 @@ use crate::error::Error;
 ///
 /// # Errors
 /// Of every method that returns a `Result`: [`Error::Mpi`] on the rank whose message-passing library reports an error, and
-/// [`Error::Rank`] on every other rank, which waits for it no longer. A failure lasts: every later call returns it, too.
+/// [`Error::Rank`] on every other rank, which waits for it no longer; [`Error::Group`] for a group of the program's own. A failure lasts: every later call returns it, too.
 /// [`Error::Forked`] in a forked child of the process that has made the communicator.
 ///
 /// # Collective
 /// Every method but [`rank`](Comm::rank), [`size`](Comm::size), [`host`](Comm::host), [`host_name`](Comm::host_name),
-/// [`implementation`](Comm::implementation), [`start`](Comm::start) and [`abandon`](Comm::abandon): all ranks call it, in the
+/// [`implementation`](Comm::implementation), [`start`](Comm::start), [`check_messages`](Comm::check_messages) and [`abandon`](Comm::abandon): all ranks call it, in the
 /// same order.
 pub trait Comm {
     /// This rank, `0 <= rank < size`.

@@ -26,12 +26,15 @@ pub trait Group {
     /// # Collective
     /// All ranks, in the same order as the group's other calls.
     fn all_gather(&self, data: &[u8]) -> Result<Vec<Vec<u8>>, String>;
+
+    /// Tells the others, if the group can, that this rank takes part no longer. Not collective.
+    fn leave(&self) {}
 }
 
 /// The communicator of a [`Group`]: for [`Rebalancer`](crate::rebalance::Rebalancer) and everything else that only gathers and shares values.
 ///
-/// It has no messages between two ranks, so units are not moved, and no [session](crate::session) is opened on several ranks. Nor can a rank tell the others
-/// that it leaves ([`abandon`](Comm::abandon)): they notice it by their own group.
+/// It has no messages between two ranks, so units are not moved, and no [session](crate::session) is opened on several ranks. A rank that
+/// [leaves](Comm::abandon) tells the others if the group can ([`Group::leave`]). Hosts that give themselves one name are not numbered.
 pub struct GroupComm<G> {
     group: G,
     host: String,
@@ -47,7 +50,7 @@ struct GroupState {
     failure: Option<String>,
 }
 
-/// What the ranks tell each other when they meet.
+/// First word of the greeting of each rank.
 const GREETING: &str = "isochron";
 
 /// Bytes of the number of a call, before the data of each rank.
@@ -95,7 +98,7 @@ impl<G: Group> GroupComm<G> {
         Error::parameter("comm", self.implementation(), reason)
     }
 
-    /// Gathers numbers of the ranks, which are as many on each.
+    /// Gathers the same number of words from each rank.
     fn gather_words(
         &self,
         mine: impl Iterator<Item = [u8; 8]>,
@@ -106,11 +109,9 @@ impl<G: Group> GroupComm<G> {
         let all: Vec<Vec<[u8; 8]>> = all.collect();
         match all.iter().position(|words| words.len() != mine.len()) {
             Some(rank) => {
-                let counts = [all[rank].len(), mine.len()];
-                Err(self.fail(format!(
-                    "gave {} numbers for rank {rank}, and {} for this one",
-                    counts[0], counts[1]
-                )))
+                let (theirs, own) = (all[rank].len(), mine.len());
+                Err(self
+                    .fail(format!("gave {theirs} numbers for rank {rank}, and {own} for this one")))
             }
             None => Ok(all),
         }
@@ -222,6 +223,10 @@ impl<G: Group> Comm for GroupComm<G> {
         }
     }
 
+    fn abandon(&self, _cause: &str) {
+        self.group.leave();
+    }
+
     fn check_messages(&self) -> Result<(), Error> {
         if self.size() == 1 { Ok(()) } else { Err(self.refuse_messages()) }
     }
@@ -311,12 +316,16 @@ impl Group for ThreadGroup {
         }
         Ok(given.all.clone())
     }
+
+    fn leave(&self) {
+        self.lock().gone.get_or_insert(self.rank);
+        self.table.changed.notify_all();
+    }
 }
 
 impl Drop for ThreadGroup {
     fn drop(&mut self) {
-        self.lock().gone.get_or_insert(self.rank);
-        self.table.changed.notify_all();
+        self.leave();
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a division by HPOPTA takes.
+//! Limits of HPOPTA in a multiplication.
 
 use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 use isochron_hierarchy::layout::Arrangement;

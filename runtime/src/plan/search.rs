@@ -68,10 +68,10 @@ pub struct PlanSearch {
         schemars(with = "serde_json::Map<String, serde_json::Value>")
     )]
     pub plan: Plan,
-    /// What changes of the cluster would bring, with `--explain`.
+    /// What changes of the cluster would bring, if asked for (`--explain`).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub explained: Vec<WhatIf>,
-    /// The best ranks for equal parts, with `--scalapack`.
+    /// The best ranks for equal parts, if asked for (`--scalapack`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub equal_ranks: Option<PlannedRanks>,
 }

@@ -18,9 +18,13 @@ class Group:
         """Returns the bytes that every rank gives, by rank; lengths may differ. All ranks call it together."""
         raise NotImplementedError("all_gather")
 
+    def leave(self):
+        """Tells the others, if the group can, that this rank takes part no longer."""
+
 
 class TorchGroup(Group):
-    """The ranks of `torch.distributed`, once `init_process_group` was called, or of one of its groups."""
+    """The ranks of `torch.distributed`, once `init_process_group` was called, or of one of its groups. The group's backend moves the bytes: where NCCL is
+    the default, give `torch.distributed.new_group(backend="gloo")`."""
 
     def __init__(self, group=None):
         import torch.distributed
@@ -57,7 +61,7 @@ class MpiGroup(Group):
 
 class ThreadGroup(Group):
     """A rank for each of some threads of this process, such as one for each of its devices: `make` makes all, and each thread takes one.
-    If a thread drops its own, calls that wait for it fail."""
+    Calls that wait for a thread fail once it has dropped its own, or left a `with` block of a `Rebalancer` by an exception."""
 
     def __init__(self, rank, table):
         self._rank, self._table = rank, table
@@ -90,6 +94,9 @@ class ThreadGroup(Group):
             return list(table.all)
 
     def __del__(self):
+        self.leave()
+
+    def leave(self):
         with self._table.changed:
             if self._table.gone is None:
                 self._table.gone = self._rank

@@ -448,7 +448,7 @@ def run_threads(size, body):
         try:
             results[group.rank()] = body(group)
         except Exception as error:
-            results[group.rank()] = error.with_traceback(None)
+            results[group.rank()] = error
 
     threads = [threading.Thread(target=run, args=[group]) for group in isochron.ThreadGroup.make(size)]
     for thread in threads:
@@ -456,10 +456,6 @@ def run_threads(size, body):
     for thread in threads:
         thread.join(60)
     return results
-
-
-def raise_first(results):
-    raise next(result for result in results if result is not None)
 
 
 def test_threads_balance_a_loop_without_mpi():
@@ -504,6 +500,29 @@ def test_uneven_batches_have_the_gradient_of_even_ones():
         assert abs(weights - even[0][0]).max() < 1e-12, (weights, even)
 
 
+def test_each_sample_of_a_step_is_given_once_however_the_division_changes():
+    class Divided:
+        def __init__(self, units, rank):
+            self.units, self.rank = units, rank
+
+        @property
+        def part(self):
+            first = sum(self.units[: self.rank])
+            return range(first, first + self.units[self.rank])
+
+    for length, drop_last, steps in (23, False, [8, 8, 7]), (23, True, [8, 8]), (5, False, [5]), (5, True, []):
+        units = [4, 3, 1]
+        batches = [isochron.SharedBatches(Divided(units, rank), length, shuffle=False, drop_last=drop_last) for rank in range(3)]
+        assert {len(each) for each in batches} == {len(steps)}
+        given = []
+        for step, parts in enumerate(zip(*batches)):
+            assert [len(part) for part in parts] == units or step == 2 or length < 8
+            given += [index for part in parts for index in part]
+            assert batches[0].count(step) == steps[step] == sum(map(len, parts))
+            units[:] = [0, 2, 6]
+        assert given == list(range(sum(steps))), given
+
+
 def test_a_group_that_fails_is_told():
     class Other(isochron.Group):
         def __init__(self, gathered):
@@ -528,11 +547,14 @@ def test_a_group_that_fails_is_told():
     refuses(tell(lambda data: 1 / 0), "ZeroDivisionError", kind=isochron.RunError)
 
     def leave(group):
-        balancer = isochron.Rebalancer(4, group)
-        while group.rank() == 1:
-            balancer.observe(1.0)
+        with isochron.Rebalancer(4, group) as balancer:
+            while group.rank() == 1:
+                balancer.observe(1.0)
+            raise KeyError("left")
 
-    refuses(lambda: raise_first(run_threads(2, leave)), "the thread of rank 0 has ended", kind=isochron.RunError)
+    first, second = run_threads(2, leave)
+    assert isinstance(first, KeyError), first
+    assert isinstance(second, isochron.RunError) and "the thread of rank 0 has ended" in str(second), second
     with unittest.mock.patch.dict(sys.modules, {"torch": None}):
         try:
             isochron.TorchGroup()
