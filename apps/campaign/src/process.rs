@@ -33,6 +33,9 @@ pub(crate) const LOOK: Duration = Duration::from_millis(100);
 /// Time that a launcher has to end its ranks before it is killed.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// Time that killed processes have to go. One that waits for a slow disk goes once it has read.
+const GONE: Duration = Duration::from_secs(10);
+
 /// Time to read what a program that has ended left in its pipes.
 const DRAIN: Duration = Duration::from_secs(2);
 
@@ -209,10 +212,11 @@ pub(crate) fn end_left(folder: &Path) {
     end_members(|mark| mark.strip_prefix(&start[..]).is_some_and(is_own), u64::MAX);
 }
 
-/// Kills the members of a repetition until there are none.
+/// Kills the members of a repetition until there are none, for [`GONE`] at most.
 fn end_members(is_mark: impl Fn(&[u8]) -> bool, since: u64) {
     // A process may start another one while the list is read, and one that is killed may take a while to go.
-    for _ in 0..100 {
+    let begin = Instant::now();
+    while begin.elapsed() < GONE {
         let members = list_members(&is_mark, since);
         if members.is_empty() {
             return;
