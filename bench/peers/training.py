@@ -15,7 +15,7 @@ from torch.nn.functional import cross_entropy
 
 import isochron
 
-SAMPLES, BATCH, FEATURES, HIDDEN, CLASSES = 32768, 4096, 64, 256, 10
+SAMPLES, BATCH, FEATURES, HIDDEN, CLASSES = 65536, 8192, 64, 256, 10
 
 
 def train(group, speeds, steps, slowed, is_even):

@@ -23,7 +23,7 @@ fn name_mpi() -> &'static str {
     command.args(["-dM", "-E", "-include", "mpi.h", "-x", "c", "/dev/null"]);
     let macros = command.output().map(|output| output.stdout).unwrap_or_default();
     let macros = String::from_utf8_lossy(&macros);
-    [(" OPEN_MPI ", "-openmpi"), (" MPICH_NAME ", "-mpich")]
+    [(" OPEN_MPI ", "-openmpi"), (" MPICH_NAME ", "-mpich"), (" MPI_ABI_VERSION ", "-abi")]
         .into_iter()
         .find(|(name, _)| macros.contains(name))
         .map_or("-mpi", |(_, ending)| ending)

@@ -41,7 +41,7 @@ fn check_messages(stderr: &str, what: &str) {
 /// One MPI library and the programs linked with it.
 #[derive(Debug, Clone)]
 pub struct Mpi {
-    /// `openmpi` or `mpich`.
+    /// `openmpi`, `mpich` or `abi`.
     pub name: &'static str,
     mpirun: PathBuf,
     /// The `isochron` command.
@@ -52,16 +52,43 @@ pub struct Mpi {
     pub stencil: PathBuf,
 }
 
-/// Both MPI libraries, as `cargo xtask test` has built for them.
+/// The MPI libraries with which a test runs, as `cargo xtask test` has built for them: Open MPI and MPICH, and one with the standard
+/// ABI if [all](is_whole) are to run.
 ///
 /// # Panics
 /// When they are not in the environment.
-pub fn libraries() -> [Mpi; 2] {
-    ["openmpi", "mpich"].map(|name| {
-        let [mpirun, isochron, cases, stencil] = ["MPIRUN", "BIN", "CASES", "STENCIL"]
-            .map(|what| variable(&format!("ISOCHRON_{what}_{}", name.to_uppercase())));
-        Mpi { name, mpirun, isochron, cases, stencil }
-    })
+pub fn libraries() -> Vec<Mpi> {
+    native_libraries().into_iter().chain(is_whole().then(standard_abi)).collect()
+}
+
+/// Open MPI and MPICH, which the system has, and with them launchers that start ranks on other hosts, Fortran and mpi4py.
+///
+/// # Panics
+/// When they are not in the environment.
+pub fn native_libraries() -> [Mpi; 2] {
+    ["openmpi", "mpich"].map(find_mpi)
+}
+
+/// Open MPI, for what is the same with every library.
+///
+/// # Panics
+/// When it is not in the environment.
+pub fn open_mpi() -> Mpi {
+    find_mpi("openmpi")
+}
+
+/// An MPI library with the standard ABI.
+///
+/// # Panics
+/// When it is not in the environment.
+pub fn standard_abi() -> Mpi {
+    find_mpi("abi")
+}
+
+fn find_mpi(name: &'static str) -> Mpi {
+    let [mpirun, isochron, cases, stencil] = ["MPIRUN", "BIN", "CASES", "STENCIL"]
+        .map(|what| variable(&format!("ISOCHRON_{what}_{}", name.to_uppercase())));
+    Mpi { name, mpirun, isochron, cases, stencil }
 }
 
 /// The Python interpreter that has NumPy.
@@ -86,6 +113,14 @@ pub fn python_packages() -> PathBuf {
 /// When it is not in the environment.
 pub fn wheel_without_mpi() -> PathBuf {
     variable("ISOCHRON_WHEEL_WITHOUT_MPI")
+}
+
+/// The wheel of an mpi4py for the standard ABI, which is there if [all](is_whole) is to be run.
+///
+/// # Panics
+/// When it is not in the environment.
+pub fn mpi4py_for_abi() -> PathBuf {
+    variable("ISOCHRON_MPI4PY_ABI")
 }
 
 /// The browser in which reports are opened; `None` if not [all](is_whole) is to be run, or there is no browser.
@@ -159,6 +194,10 @@ impl Mpi {
         arguments: &[A],
     ) -> Command {
         let mut command = Command::new(&self.mpirun);
+        if self.name == "abi" {
+            let prefix = self.mpirun.parent().and_then(Path::parent).expect("a prefix");
+            command.env("LD_LIBRARY_PATH", prefix.join("lib"));
+        }
         if self.name == "openmpi" {
             command.args(["--oversubscribe", "--bind-to", "none"]);
             // What it chooses on one host by itself, after other transports were tried for a while.
@@ -170,14 +209,19 @@ impl Mpi {
     }
 
     /// Returns the cases of a test that run with this library. What is not about MPI is dealt to the libraries in turn. If
-    /// [all](is_whole) are to run, each runs with both.
+    /// [all](is_whole) are to run, each runs with every one.
     pub fn take_turns<T>(&self, cases: impl IntoIterator<Item = T>) -> impl Iterator<Item = T> {
-        let own = usize::from(self.name == "mpich");
+        let own = usize::from(self.name != "openmpi");
         cases
             .into_iter()
             .enumerate()
             .filter(move |(number, _)| is_whole() || number % 2 == own)
             .map(|(_, case)| case)
+    }
+
+    /// Returns `true` if the library has the language of a source: the standard ABI is of C alone.
+    pub fn has_language(&self, source: &str) -> bool {
+        self.name != "abi" || !source.ends_with("f90")
     }
 
     /// The C compiler.

@@ -9,10 +9,13 @@ use anyhow::{Context, Result, ensure};
 use crate::machine;
 use crate::mpi::{Library, MpiInstallation};
 use crate::steps::{Steps, execute};
+use crate::wheel;
 use crate::workspace::Workspace;
 
 /// The multiplying program.
 pub const ISOCHRON: &str = "-p isochron-cli --bin isochron";
+/// The same, selected so that nothing is compiled again after [`EVERYTHING`].
+pub const ISOCHRON_ALONE: &str = "--workspace --bin isochron --test command";
 /// The same, with the multi-rank cases and the examples that the tests launch, selected so that nothing is compiled again after
 /// [`EVERYTHING`]: of all packages, and with a small test, since the features of dependencies follow from both.
 pub const ISOCHRON_AND_CASES: &str = "--workspace --bin isochron --bin isochron-cases --bin isochron-embedded --bin jacobi --bin fft2d --bin dgemv --example stencil --example block_cyclic --example move_cost --test command";
@@ -31,9 +34,6 @@ const WITHOUT_MPI: [&str; 10] = [
     "bench",
     "cluster",
 ];
-/// The Python package without MPI, selected so that nothing but our packages with MPI as a feature is compiled again. Those that
-/// always use MPI, if only in tests, are left out.
-const PYTHON_WITHOUT_MPI: &str = "--workspace --exclude isochron-cli --exclude isochron-examples --exclude isochron-tests --exclude isochron-core --no-default-features --lib --test command";
 /// Builds with the same features of dependencies as [`EVERYTHING`], so that nothing is compiled twice.
 pub const WITH_TESTS: &str = "--workspace --test header";
 /// Libraries, programs and tests of all packages.
@@ -44,12 +44,17 @@ pub const EVERYTHING: &str = "--workspace --lib --bins --tests --examples";
 /// The MPI bindings are not rebuilt when the compiler changes, so we note which one they were built
 /// with, and clean them when it is another.
 ///
+/// If the system has no library with the standard ABI, one is fetched.
+///
 /// # Errors
 /// Fails when the library is not found, or the target directory cannot be written.
 pub fn prepare(workspace: &Workspace, library: Library) -> Result<MpiInstallation> {
-    let mpi = library.find().with_context(|| format!("{} was not found", library.name()))?;
+    let mpi = match library.find() {
+        None if library == Library::Abi => wheel::provide_abi(workspace)?,
+        found => found.with_context(|| format!("{} was not found", library.name()))?,
+    };
     let target = workspace.target(library);
-    if library == Library::Mpich {
+    if library != Library::OpenMpi {
         copy_products(&workspace.target(Library::OpenMpi), &target)?;
     }
     let note = target.join("mpicc.txt");
@@ -138,23 +143,14 @@ pub fn release(
     steps.run(&name, || execute(&mut cargo(workspace, mpi, &format!("build --release {packages}"))))
 }
 
-/// Builds the Python package without MPI. Returns its target directory: in that of the builds with MPI its library would
-/// overwrite the one with MPI. `mpi` is the library of the build before.
-///
-/// # Errors
-/// Fails when cargo fails, or the target directory cannot be written.
-pub fn python_without_mpi(workspace: &Workspace, mpi: &MpiInstallation) -> Result<PathBuf> {
-    let target = workspace.target_without_mpi();
-    copy_products(&workspace.target(mpi.kind), &target)?;
-    let mut build = cargo(workspace, mpi, &format!("build --release {PYTHON_WITHOUT_MPI}"));
-    execute(build.env("CARGO_TARGET_DIR", &target))?;
-    Ok(target)
-}
-
 /// A cargo command that builds against `mpi`.
 pub fn cargo(workspace: &Workspace, mpi: &MpiInstallation, line: &str) -> Command {
     let mut command = workspace.cargo(mpi.kind, line);
     mpi.apply(&mut command);
+    if mpi.kind == Library::Abi {
+        command.env("MPICC", workspace.root().join("xtask/abi/mpicc"));
+        command.env("ISOCHRON_MPICC_ABI", &mpi.compiler);
+    }
     command
 }
 

@@ -31,6 +31,7 @@ mod mpi;
 mod needs;
 mod packages;
 mod peers;
+mod portable;
 mod prefix;
 mod report;
 mod stencils;
@@ -39,6 +40,7 @@ mod test;
 mod wheel;
 mod workspace;
 
+use std::env;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -88,11 +90,17 @@ enum Task {
     },
     /// Install the library, header and Fortran module for programs in C, C++ and Fortran
     Install(prefix::PrefixOptions),
-    /// Build the Python package and pack it as a wheel, for one MPI library
+    /// Build the Python package and pack it as a wheel, for one MPI library or for none
     Wheel {
         /// The MPI library, that of mpi4py
         #[arg(long, value_enum, default_value_t = mpi::Library::OpenMpi)]
         mpi: mpi::Library,
+        /// Without MPI, for any Linux with the GNU C library 2.28 or newer
+        #[arg(long, conflicts_with = "mpi")]
+        without_mpi: bool,
+        /// The processor of a wheel without MPI: x86_64 or aarch64
+        #[arg(long, requires = "without_mpi", default_value = env::consts::ARCH)]
+        processor: String,
     },
     /// Write the man pages, the shell completions and the schemas of documents into a `share` folder
     Manuals {
@@ -148,7 +156,10 @@ fn run(task: Task, steps: &mut Steps) -> Result<()> {
         Task::Fuzz { seconds } => fuzz::run(&workspace, steps, seconds),
         Task::Bundle { tests, mpi } => bundle::run(&workspace, steps, mpi, tests),
         Task::Install(options) => prefix::run(&workspace, steps, &options),
-        Task::Wheel { mpi } => wheel::run(&workspace, steps, mpi),
+        Task::Wheel { processor, without_mpi: true, .. } => {
+            portable::run(&workspace, steps, &processor)
+        }
+        Task::Wheel { mpi, .. } => wheel::run(&workspace, steps, mpi),
         Task::Manuals { out } => manuals::run(&workspace, steps, out),
         Task::Cluster { args } => cluster::run(&workspace, steps, &args),
         Task::Bench { name, args } => bench::run(&workspace, steps, &name, &args),

@@ -14,6 +14,8 @@ pub enum Library {
     OpenMpi,
     /// MPICH, or one that says it is (Intel MPI).
     Mpich,
+    /// Any library with the standard ABI of MPI 5.
+    Abi,
 }
 
 /// An MPI library as found on this machine.
@@ -33,6 +35,7 @@ impl Library {
         match self {
             Self::OpenMpi => "Open MPI",
             Self::Mpich => "MPICH",
+            Self::Abi => "the standard ABI of MPI",
         }
     }
 
@@ -41,6 +44,7 @@ impl Library {
         match self {
             Self::OpenMpi => "OPENMPI",
             Self::Mpich => "MPICH",
+            Self::Abi => "ABI",
         }
     }
 
@@ -49,6 +53,7 @@ impl Library {
         match self {
             Self::OpenMpi => "OPEN_MPI",
             Self::Mpich => "MPICH_NAME",
+            Self::Abi => "MPI_ABI_VERSION",
         }
     }
 
@@ -57,6 +62,7 @@ impl Library {
         match self {
             Self::OpenMpi => &["Open MPI", "OpenRTE"],
             Self::Mpich => &["HYDRA", "Intel(R) MPI"],
+            Self::Abi => &["HYDRA", "Intel(R) MPI", "Open MPI"],
         }
     }
 
@@ -66,18 +72,19 @@ impl Library {
         let chosen = machine::read_variable(&format!("ISOCHRON_MPICC_{suffix}"))
             .zip(machine::read_variable(&format!("ISOCHRON_MPIRUN_{suffix}")));
         let usual = match self {
-            Self::OpenMpi => [
+            Self::OpenMpi => vec![
                 pair_of_programs("", ".openmpi"),
                 pair_of_programs("", ""),
                 pair_of_programs("/usr/lib64/openmpi/bin/", ""),
                 pair_of_programs("/opt/homebrew/opt/open-mpi/bin/", ""),
             ],
-            Self::Mpich => [
+            Self::Mpich => vec![
                 pair_of_programs("", ".mpich"),
                 pair_of_programs("", ""),
                 pair_of_programs("/usr/lib64/mpich/bin/", ""),
                 pair_of_programs("/opt/homebrew/opt/mpich/bin/", ""),
             ],
+            Self::Abi => vec![("mpicc_abi".to_owned(), "mpiexec".to_owned())],
         };
         chosen.into_iter().chain(usual).collect()
     }

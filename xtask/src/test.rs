@@ -1,5 +1,6 @@
 //! `cargo xtask test`: unit, doc and multi-rank tests.
 
+use std::env;
 use std::num::NonZero;
 use std::process::Command;
 use std::thread;
@@ -7,7 +8,7 @@ use std::thread;
 use anyhow::{Context, Result};
 
 use crate::FUZZ_SECONDS;
-use crate::build::{self, EVERYTHING, ISOCHRON_AND_CASES, TEST_HOOKS};
+use crate::build::{self, EVERYTHING, ISOCHRON_ALONE, ISOCHRON_AND_CASES, TEST_HOOKS};
 use crate::bundle;
 use crate::cluster;
 use crate::fuzz;
@@ -16,6 +17,7 @@ use crate::interface;
 use crate::machine;
 use crate::mpi::{Library, MpiInstallation};
 use crate::needs::{Goal, find_browser, find_python};
+use crate::portable;
 use crate::prefix;
 use crate::steps::{Steps, execute};
 use crate::wheel;
@@ -31,7 +33,7 @@ const TEST_THREADS: &str = "RUST_TEST_THREADS";
 /// The tests to run.
 #[derive(Debug, Default, clap::Args)]
 pub struct TestOptions {
-    /// Also all combinations of the tables (of the largest one of eight), all programs under valgrind, reports in a browser, campaigns in jobs of
+    /// Also all combinations of the tables (of the largest one of eight), all with the standard ABI of MPI, all programs under valgrind, reports in a browser, campaigns in jobs of
     /// Slurm, tests by ReFrame and JUBE, the Python package without MPI, training with PyTorch, the lists of public items, a minute of `fuzz`,
     /// and a bundle with the tests
     #[arg(long)]
@@ -44,7 +46,7 @@ pub struct TestOptions {
     pub filter: Vec<String>,
 }
 
-/// Builds with both MPI libraries, then runs unit, doc and multi-rank tests.
+/// Builds with the MPI libraries, then runs unit, doc and multi-rank tests.
 ///
 /// # Errors
 /// Fails if a step fails.
@@ -55,12 +57,15 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, options: &TestOptions) -> R
     let open_mpi = build::prepare(workspace, Library::OpenMpi)?;
     build::release(workspace, steps, &open_mpi, &format!("{EVERYTHING} {TEST_HOOKS}"))?;
     let mpich = build::prepare(workspace, Library::Mpich)?;
-    let with_libraries = format!("{ISOCHRON_AND_CASES} --lib {TEST_HOOKS}");
-    build::release(workspace, steps, &mpich, &with_libraries)?;
+    let with_libraries = format!("{ISOCHRON_AND_CASES} --lib");
+    build::release(workspace, steps, &mpich, &format!("{with_libraries} {TEST_HOOKS}"))?;
+    let abi = build::prepare(workspace, Library::Abi)?;
+    let for_abi = if options.all { &with_libraries } else { ISOCHRON_ALONE };
+    build::release(workspace, steps, &abi, &format!("{for_abi} {TEST_HOOKS}"))?;
+    let tested = [&open_mpi, &mpich].into_iter().chain(options.all.then_some(&abi));
     let installed = workspace.target(Library::OpenMpi).join("installed");
-    steps.run("install", || {
-        prefix::write_files(workspace, &[Library::OpenMpi, Library::Mpich], &installed)
-    })?;
+    let kinds: Vec<Library> = tested.clone().map(|mpi| mpi.kind).collect();
+    steps.run("install", || prefix::write_files(workspace, &kinds, &installed))?;
     let packages = steps.run("packages of Python", || wheel::fetch_packages(workspace))?;
     // The selection of the first build, so that nothing is compiled twice with other features.
     let line = format!("test --release --workspace --no-fail-fast {TEST_HOOKS}");
@@ -72,7 +77,8 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, options: &TestOptions) -> R
     command.env("ISOCHRON_TEST_ALL", if options.all { "1" } else { "0" });
     command.env(TEST_THREADS, choose_test_threads(options.all));
     command.env("ISOCHRON_PYTHON_PACKAGES", packages);
-    for mpi in [&open_mpi, &mpich] {
+    name_programs(&mut command, workspace, &abi, PROGRAMS);
+    for mpi in tested {
         name_programs(&mut command, workspace, mpi, PROGRAMS);
         let wheel = steps.run("wheel", || wheel::pack(workspace, mpi))?;
         command.env(format!("ISOCHRON_WHEEL_{}", mpi.kind.suffix()), wheel);
@@ -82,8 +88,10 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, options: &TestOptions) -> R
             command.env("ISOCHRON_BROWSER", browser);
         }
         let wheel =
-            steps.run("wheel without MPI", || wheel::pack_without_mpi(workspace, &open_mpi))?;
+            steps.run("wheel without MPI", || portable::pack(workspace, env::consts::ARCH))?;
         command.env("ISOCHRON_WHEEL_WITHOUT_MPI", wheel);
+        let mpi4py = steps.run("mpi4py", || wheel::build_mpi4py(workspace, &abi))?;
+        command.env("ISOCHRON_MPI4PY_ABI", mpi4py);
         let reframe = steps.run("ReFrame", || wheel::provide_reframe(workspace))?;
         command.env("ISOCHRON_REFRAME", reframe);
         let torch = steps.run("PyTorch", || wheel::provide_torch(workspace))?;

@@ -25,8 +25,11 @@ const REFRAME: &str = "ReFrame-HPC==4.10.4";
 /// PyTorch, with which `test --all` trains.
 const TORCH: [&str; 2] = ["torch==2.15.0", "numpy==2.4.6"];
 
+/// An MPI library with the standard ABI.
+const MPICH: &str = "mpich==5.0.2";
+
 /// The packages that the tests install. mpi4py finds the MPI library of a process at run time.
-const PACKAGES: [&str; 3] = ["mpi4py==4.1.2", "numpy==2.4.6", "scipy==1.17.1"];
+const PACKAGES: [&str; 4] = ["mpi4py==4.1.2", "numpy==2.4.6", "scipy==1.17.1", MPICH];
 
 /// Builds with this MPI library and packs the wheel; prints its path.
 ///
@@ -47,22 +50,8 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, library: Library) -> Result
 /// # Errors
 /// Fails when a tool is missing and cannot be installed, or fails.
 pub fn pack(workspace: &Workspace, mpi: &MpiInstallation) -> Result<PathBuf> {
-    let name = mpi.kind.suffix().to_lowercase();
-    pack_module(workspace, &name, &workspace.target(mpi.kind))
-}
-
-/// Builds the package without MPI and packs it. Returns the path of the wheel.
-///
-/// # Errors
-/// Fails when a step fails.
-pub fn pack_without_mpi(workspace: &Workspace, mpi: &MpiInstallation) -> Result<PathBuf> {
-    let target = build::python_without_mpi(workspace, mpi)?;
-    pack_module(workspace, "without-mpi", &target)
-}
-
-/// Packs the module in a target directory.
-fn pack_module(workspace: &Workspace, name: &str, target: &Path) -> Result<PathBuf> {
     let tools = provide_tools(workspace)?;
+    let name = mpi.kind.suffix().to_lowercase();
     let out = workspace.target(Library::OpenMpi).join("wheels").join(name);
     let content = out.join("content");
     if out.exists() {
@@ -75,7 +64,7 @@ fn pack_module(workspace: &Workspace, name: &str, target: &Path) -> Result<PathB
     metadata.arg("--interpreter").arg(tools.join("python"));
     execute(metadata.current_dir(&sources))?;
     copy_package(&sources.join("python/isochron"), &content.join("isochron"))?;
-    let module = target.join("release/libisochron_python.so");
+    let module = workspace.target(mpi.kind).join("release/libisochron_python.so");
     let mut strip = Command::new("strip");
     strip.arg("--strip-debug").arg(&module).arg("-o");
     execute(strip.arg(content.join("isochron/_isochron.abi3.so")))?;
@@ -94,7 +83,11 @@ fn copy_package(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-fn find_wheel(folder: &Path) -> Result<PathBuf> {
+/// Returns the path of the wheel in a folder.
+///
+/// # Errors
+/// Fails when there is none, or the folder cannot be read.
+pub fn find_wheel(folder: &Path) -> Result<PathBuf> {
     let mut wheels = fs::read_dir(folder)?
         .flatten()
         .map(|entry| entry.path())
@@ -123,8 +116,43 @@ pub fn provide_torch(workspace: &Workspace) -> Result<PathBuf> {
     provide_environment(workspace, "torch", &TORCH)
 }
 
+/// Returns MPICH with the standard ABI, and installs it if it is missing.
+///
+/// # Errors
+/// Fails when it cannot be installed.
+pub fn provide_abi(workspace: &Workspace) -> Result<MpiInstallation> {
+    let programs = provide_environment(workspace, "mpich-abi", &[MPICH])?;
+    let [compiler, launcher] =
+        ["mpicc_abi", "mpiexec"].map(|name| programs.join(name).display().to_string());
+    Ok(MpiInstallation { kind: Library::Abi, compiler, launcher })
+}
+
+/// Compiles mpi4py for the standard ABI, of which there is no wheel. Returns the path of the wheel.
+///
+/// # Errors
+/// Fails when its sources cannot be fetched, or do not compile.
+pub fn build_mpi4py(workspace: &Workspace, abi: &MpiInstallation) -> Result<PathBuf> {
+    let [mpi4py, ..] = PACKAGES;
+    let folder = workspace.target(Library::Abi).join(mpi4py);
+    if find_wheel(&folder).is_err() {
+        let mut build = call_pip(&provide_tools(workspace)?);
+        build.args(["wheel", "--no-deps", "--no-binary", "mpi4py", "--wheel-dir"]);
+        // Optimised it takes minutes.
+        build.arg(&folder).arg(mpi4py).env("MPICC", &abi.compiler).env("CFLAGS", "-O0");
+        execute(&mut build)?;
+    }
+    find_wheel(&folder)
+}
+
 /// Returns the folder of the programs of some packages, and makes an environment for them if they are missing.
-fn provide_environment(workspace: &Workspace, name: &str, packages: &[&str]) -> Result<PathBuf> {
+///
+/// # Errors
+/// Fails when they cannot be installed.
+pub fn provide_environment(
+    workspace: &Workspace,
+    name: &str,
+    packages: &[&str],
+) -> Result<PathBuf> {
     let environment = workspace.target(Library::OpenMpi).join(name);
     let (programs, note) = (environment.join("bin"), environment.join("tools.txt"));
     let wanted = packages.join("\n");

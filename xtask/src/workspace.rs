@@ -97,6 +97,7 @@ fn target_for(base: &Path, library: Library) -> PathBuf {
     match library {
         Library::OpenMpi => base.to_owned(),
         Library::Mpich => append_name(base, "-mpich"),
+        Library::Abi => append_name(base, "-abi"),
     }
 }
 

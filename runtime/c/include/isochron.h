@@ -345,7 +345,8 @@ const char *isochron_last_error(void);
 int isochron_free(const void *memory);
 
 // Opens a session: finds the devices of all ranks of a communicator. comm is its handle in Fortran, which MPI_Comm_c2f
-// returns. The communicator is duplicated and stays as it is. isochron_open_comm takes an MPI_Comm instead.
+// returns, or MPI_Comm_toint with the standard ABI of MPI. The communicator is duplicated and stays as it is.
+// isochron_open_comm takes an MPI_Comm instead.
 //
 // config is null, or has settings of the form name=value. Separate them by spaces, or by semicolons or line breaks if
 // values have spaces. Settings of products are accepted too: see isochron_set.
@@ -936,13 +937,22 @@ int isochron_scheme_end(isochron_scheme_t *order);
 
 #if defined(MPI_VERSION) && !defined(ISOCHRON_OPEN_COMM)
 #define ISOCHRON_OPEN_COMM
+/* The standard ABI of MPI has its own conversions, and so has the library that is built for it. */
+#ifdef MPI_ABI_VERSION
+#define isochron_to_int MPI_Comm_toint
+#define isochron_from_int MPI_Comm_fromint
+#else
+#define isochron_to_int MPI_Comm_c2f
+#define isochron_from_int MPI_Comm_f2c
+#endif
+
 /* Opens a session as isochron_open does, for an MPI_Comm: mpi.h was included before this header. */
 static inline int isochron_open_comm(MPI_Comm comm, const char *config, isochron_session_t **session)
 {
   int begun = 0, ended = 0;
   MPI_Initialized(&begun);
   MPI_Finalized(&ended);
-  return isochron_open(begun && !ended ? (int)MPI_Comm_c2f(comm) : 0, config, session);
+  return isochron_open(begun && !ended ? (int)isochron_to_int(comm) : 0, config, session);
 }
 
 /* Makes a group as isochron_group does, as an MPI_Comm: MPI_COMM_NULL on ranks that are free, and after a failure. */
@@ -951,9 +961,12 @@ static inline int isochron_group_comm(MPI_Comm comm, const int64_t *places, int6
   int begun = 0, ended = 0, number = 0, status;
   MPI_Initialized(&begun);
   MPI_Finalized(&ended);
-  status = isochron_group(begun && !ended ? (int)MPI_Comm_c2f(comm) : 0, places, n_places, group ? &number : 0);
+  status = isochron_group(begun && !ended ? (int)isochron_to_int(comm) : 0, places, n_places, group ? &number : 0);
   if (group)
-    *group = status == ISOCHRON_OK ? MPI_Comm_f2c(number) : MPI_COMM_NULL;
+    *group = status == ISOCHRON_OK ? isochron_from_int(number) : MPI_COMM_NULL;
   return status;
 }
+
+#undef isochron_to_int
+#undef isochron_from_int
 #endif

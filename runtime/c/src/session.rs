@@ -17,7 +17,8 @@ use crate::status::{CallFailure, agree_on, call};
 const FACTS: [&str; 5] = ["rank", "ranks", "host", "devices", "mpi"];
 
 /// Opens a session: finds the devices of all ranks of a communicator. comm is its handle in Fortran, which MPI_Comm_c2f
-/// returns. The communicator is duplicated and stays as it is. isochron_open_comm takes an MPI_Comm instead.
+/// returns, or MPI_Comm_toint with the standard ABI of MPI. The communicator is duplicated and stays as it is.
+/// isochron_open_comm takes an MPI_Comm instead.
 ///
 /// config is null, or has settings of the form name=value. Separate them by spaces, or by semicolons or line breaks if
 /// values have spaces. Settings of products are accepted too: see isochron_set.

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 
-use crate::errors::{Count, RaisedError, check_methods, describe};
+use crate::errors::{Count, RaisedError, check_methods, describe, keep_exception};
 use crate::thread_bound::{ThreadBound, run_detached};
 
 /// Takes the ranks of a communicator of mpi4py, or of a group; without one, a single local rank.
@@ -57,7 +57,11 @@ impl Group for ObjectGroup {
             let gathered = self.object.bind(py).call_method1("all_gather", (data,))?;
             gathered.extract::<Vec<PyBackedBytes>>()
         });
-        let gathered = gathered.map_err(|error| format!("all_gather: {error}"))?;
+        let gathered = gathered.map_err(|error| {
+            let text = format!("all_gather: {error}");
+            keep_exception(error);
+            text
+        })?;
         Ok(gathered.iter().map(|bytes| bytes.to_vec()).collect())
     }
 

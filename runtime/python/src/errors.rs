@@ -3,6 +3,8 @@
 //! A value of the wrong type is a `TypeError`, and a wrong value an `InputError`, which is a `ValueError` too. That is so for
 //! every argument of every call.
 
+use std::cell::Cell;
+
 use isochron::comm::Comm;
 use isochron::hierarchy::model::ModelError;
 use isochron::hierarchy::partition::PartitionError;
@@ -126,12 +128,33 @@ pub(crate) fn agree_on<T>(
     Err(RaisedError(if is_type { PyTypeError::new_err(text) } else { new_input_error(text) }))
 }
 
+thread_local! {
+    /// The exception of a group of the program, until the call that it has failed in raises.
+    static OF_GROUP: Cell<Option<PyErr>> = const { Cell::new(None) };
+}
+
+/// Keeps the exception of a group of the program for the call in which it was raised.
+pub(crate) fn keep_exception(exception: PyErr) {
+    OF_GROUP.set(Some(exception));
+}
+
 impl From<Error> for RaisedError {
     fn from(error: Error) -> Self {
         let text = error.to_string();
-        Self(match error.class() {
+        let made = match error.class() {
             ErrorClass::Input => new_input_error(text),
             ErrorClass::Run => RunError::new_err(text),
+        };
+        let (Error::Group { .. }, Some(cause)) = (&error, OF_GROUP.take()) else {
+            return Self(made);
+        };
+        Python::attach(|py| {
+            // Ctrl-C and the end of the program stay what they are.
+            if !cause.is_instance_of::<PyException>(py) {
+                return Self(cause);
+            }
+            made.set_cause(py, Some(cause));
+            Self(made)
         })
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use isochron_tests::launch::{HANGS, Mpi, Outcome, is_whole, libraries, run};
+use isochron_tests::launch::{HANGS, Mpi, Outcome, is_whole, libraries, open_mpi, run};
 
 /// Options that describe a node: unlike nodes may have unlike ones.
 const OF_A_NODE: [&str; 2] = ["--blas", "--group"];
@@ -40,7 +40,7 @@ fn refused_on(mpi: &Mpi, ranks: usize, lines: [&str; 2], parts: &[&str]) {
 
 /// Returns the long options that the help of a command lists.
 fn list_options(command: &str) -> Vec<String> {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let mut program = Command::new(&mpi.isochron);
     program.args([command, "--help"]);
     run(program, HANGS)

@@ -3,7 +3,9 @@
 use std::process::Command;
 
 use isochron_cluster::{EmulatedCluster, MpiFamily, MpiLauncher, Spec};
-use isochron_tests::launch::{HANGS, Mpi, Running, cluster_program, libraries, run};
+use isochron_tests::launch::{
+    HANGS, Mpi, Running, cluster_program, native_libraries, open_mpi, run,
+};
 use serde_json::Value;
 
 use crate::command::{Folder, json};
@@ -97,7 +99,7 @@ pub fn command(cluster: &EmulatedCluster, mpi: &Mpi, ranks: &[usize]) -> Command
 
 /// The command that starts ranks of `isochron` with the words of a line.
 pub fn line_command(cluster: &EmulatedCluster, ranks: &[usize], line: &str) -> Command {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let mut command = command(cluster, &mpi, ranks);
     command.arg(&mpi.isochron).args(line.split(' '));
     command
@@ -189,7 +191,7 @@ fn a_campaign_tells_how_its_hosts_differ() {
     let Some(cluster) = bring_up("campaign", 2, LINKS, &["none", "50%"]) else {
         return;
     };
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let mpirun = command(&cluster, &mpi, &[1, 1]);
     let words = [mpirun.get_program()].into_iter().chain(mpirun.get_args());
     let launch = words.map(|word| format!("'{}' ", word.display()));
@@ -220,7 +222,7 @@ fn mpich_starts_its_processes_on_the_hosts() {
     let Some(cluster) = hosts("mpich") else {
         return;
     };
-    let [_, mpi] = libraries();
+    let [_, mpi] = native_libraries();
     let mut command = command(&cluster, &mpi, &[2, 0, 1]);
     command.arg("hostname");
     let output = run(command, HANGS).success();
@@ -258,7 +260,7 @@ fn a_silent_host_is_named_by_the_others() {
     let Some(cluster) = bring_up("silent", 2, LINKS, &[]) else {
         return;
     };
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     // The second victim is the head rank, for which the other one speaks.
     let jobs = [1, 0].map(|victim| {
         let mut command = command(&cluster, &mpi, &[1, 1]);

@@ -5,7 +5,7 @@ use std::process::Command;
 use isochron_tests::emulator::{
     driver_is_installed, emulate, incomplete_driver, replace_driver, run_emulated, slice_uuid,
 };
-use isochron_tests::launch::{HANGS, HANGS_WHOLE, Outcome, is_whole, libraries, run};
+use isochron_tests::launch::{HANGS, HANGS_WHOLE, Outcome, is_whole, open_mpi, run};
 use serde_json::Value;
 
 use crate::command::{Folder, check_told, json};
@@ -220,7 +220,7 @@ fn the_real_gpu_conforms() {
 
 /// The report of a multiplication on emulated GPUs with these settings.
 fn multiplied(ranks: usize, options: &str, settings: &[(&str, &str)]) -> Value {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let line = format!("mxm --size 500 --block 64 --verify exact --json {options}");
     let report = json(&run_emulated(&mpi, ranks, &line, settings).success());
     assert_eq!(report["verified"], true, "{report}");
@@ -229,7 +229,7 @@ fn multiplied(ranks: usize, options: &str, settings: &[(&str, &str)]) -> Value {
 
 #[test]
 fn what_is_made_smaller_for_lack_of_memory_is_told() {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     for (setting, says) in [
         (("FAIL", "cuMemAlloc_v2:2=2"), "trying smaller tiles"),
         (("PRODUCT", "100000"), "trying smaller products"),
@@ -283,7 +283,7 @@ fn a_platform_file_names_gpus() {
     let report = multiplied(1, &options, &[("MEMORY", "1M")]);
     assert_eq!((devices(&report, "cpu").len(), devices(&report, "cuda").len()), (1, 1));
     // Where there is no GPU, that is said.
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let line = format!("mxm --size 100 {options}");
     let stderr = run_emulated(&mpi, 1, &line, &[("DEVICES", "0")]).failure(2);
     assert!(stderr.contains("no GPU"), "{stderr}");
@@ -304,7 +304,7 @@ fn a_gpu_that_cannot_be_used_is_left_out() {
 
 #[test]
 fn a_gpu_that_is_lost_ends_the_run_with_its_name_and_the_call() {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let settings = [("DEVICES", "2"), ("FAIL", "cublasDgemm_v2:4=719")];
     let outcome = run_emulated(&mpi, 2, "mxm --size 300 --block 64", &settings);
     check_told(&outcome.failure(1), &["cublasDgemm_v2 on cuda", "was lost"], "a lost GPU");

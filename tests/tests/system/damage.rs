@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use isochron_tests::launch::{HANGS, Mpi, Outcome, is_whole, libraries, run};
+use isochron_tests::launch::{HANGS, Mpi, Outcome, is_whole, libraries, open_mpi, run};
 use serde_json::Value;
 
 use crate::command::{Folder, json};
@@ -94,7 +94,7 @@ fn plan_parts(folder: &Folder, blas: &str) -> String {
     let line = format!(
         "mxm --size 200 --panel 32 --plan --strategy homogeneous --split c --blas {blas} --save-plan {path} --quiet"
     );
-    multiply(&libraries()[0], &line, &[]).success();
+    multiply(&open_mpi(), &line, &[]).success();
     let text = fs::read_to_string(&path).expect("a plan");
     let more = text.replace("\"k_parts\": 1", "\"k_parts\": 3");
     assert_ne!(more, text);
@@ -179,7 +179,7 @@ fn a_bit_that_flips_after_the_check_is_not_published() {
 
 /// Runs `isochron check` on one process.
 fn check(words: &[&str]) -> Outcome {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let mut command = Command::new(&mpi.isochron);
     command.arg("check").args(words);
     run(command, HANGS)
@@ -237,14 +237,14 @@ fn a_result_beyond_its_type_is_said_to_overflow() {
         assert!(told.contains("overflows f32") && told.contains("row 0, column 0"), "{told}");
         assert!(!fs::exists(&out).expect("a folder"));
     }
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let shown = multiply(&mpi, &format!("{line} --verify none"), &[]).success();
     assert!(shown.contains("note: the result overflows f32"), "{shown}");
 }
 
 #[test]
 fn the_smallest_error_that_the_probe_finds_is_told() {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let sizes: &[usize] = if is_whole() { &[100, 1500] } else { &[100] };
     for size in sizes {
         for (kind, most) in [("f32", 1e-2), ("f64", 1e-10)] {

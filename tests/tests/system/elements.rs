@@ -3,7 +3,7 @@
 use isochron::report::Report;
 use isochron_devices::{DeviceKind, ElementType};
 use isochron_tests::emulator::run_emulated;
-use isochron_tests::launch::{Mpi, Outcome, SOON, libraries, run};
+use isochron_tests::launch::{Mpi, Outcome, SOON, libraries, open_mpi, run};
 
 use crate::command::Folder;
 
@@ -25,7 +25,7 @@ fn every_type_is_multiplied_exactly() {
 /// On a GPU with memory for C and on one that C streams through.
 #[test]
 fn every_type_is_multiplied_on_gpus() {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     for (element, memory) in ElementType::ALL
         .into_iter()
         .flat_map(|element| ["16M", "64K"].map(|memory| (element, memory)))
@@ -46,7 +46,7 @@ fn multiply(mpi: &Mpi, words: &str) -> Outcome {
 
 #[test]
 fn factors_are_complex_where_the_elements_are() {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     for factors in ["--alpha 2-3i --beta -1i", "--alpha=-i --beta 4", "--alpha -2"] {
         let text = multiply(&mpi, &format!("--type c64 {factors}")).success();
         let report: Report = serde_json::from_str(&text).unwrap();
@@ -69,7 +69,7 @@ fn factors_are_complex_where_the_elements_are() {
 
 #[test]
 fn files_say_which_type_it_is() {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let folder = Folder::new();
     for (line, element) in [
         ("--size 40 --type f32 --out @single.npy", ElementType::F32),

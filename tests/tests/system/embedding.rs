@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use isochron_tests::launch::{HANGS, Mpi, libraries, run};
+use isochron_tests::launch::{HANGS, Mpi, libraries, open_mpi, run};
 
 /// The programs, which lie beside those of the cases.
 fn embedded(mpi: &Mpi) -> PathBuf {
@@ -72,7 +72,7 @@ fn sessions_of_one_host_divide_its_cores() {
 #[test]
 #[cfg(target_os = "linux")]
 fn no_thread_leaves_the_affinity_mask_of_its_rank() {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     for core in ["0", "1"] {
         assert_holds_below(&mpi, 2, &["taskset", "-c", core], "own-mask");
     }

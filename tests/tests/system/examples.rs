@@ -1,7 +1,7 @@
 //! The examples of embedding, as programs of their own.
 
 use isochron_hierarchy::{SplitOptions, split};
-use isochron_tests::launch::{HANGS, Mpi, libraries, run};
+use isochron_tests::launch::{HANGS, Mpi, libraries, open_mpi, run};
 use serde_json::Value;
 
 use super::command::{Folder, json};
@@ -49,7 +49,7 @@ fn a_slow_rank_gets_fewer_rows_by_every_strategy_and_the_result_is_the_same() {
     let [fast, slow] = [1e-4, 4e-4].map(make_points);
     let platform = write_points_platform(&folder, &[&fast, &fast, &slow]);
     let line = "jacobi --size 90 --tolerance 0 --max-iterations 40";
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let alone = run_application(&mpi, 1, line);
     for mpi in libraries() {
         for strategy in mpi.take_turns(STRATEGIES) {

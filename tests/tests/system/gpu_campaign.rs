@@ -8,7 +8,7 @@ use std::process::Command;
 
 use isochron_hierarchy::model::ModelFile;
 use isochron_tests::emulator::emulate;
-use isochron_tests::launch::{HANGS, bench_program, cluster_configs, libraries, run};
+use isochron_tests::launch::{HANGS, bench_program, cluster_configs, open_mpi, run};
 use serde_json::Value;
 
 use crate::docs::write_program;
@@ -66,7 +66,7 @@ impl SmallCampaigns {
             fs::create_dir_all(small.path(name)).expect("a writable folder");
         }
         symlink(cluster_configs(), small.path("cluster-configs")).expect("a writable folder");
-        let [mpi, _] = libraries();
+        let mpi = open_mpi();
         let script = format!("#!/bin/sh\nexec {} \"$@\"\n", mpi.mpirun().display());
         write_program(&small.path("bin/mpirun"), &script);
         small
@@ -102,7 +102,7 @@ impl SmallCampaigns {
         let file = self.folder.path().join(&campaign);
         fs::write(&file, shrink(&read(&checkout.join(&campaign)))).expect("a writable folder");
         let results = self.path(name);
-        let [mpi, _] = libraries();
+        let mpi = open_mpi();
         self.run(&mpi.isochron, &[&"campaign", &"run", &file, &"--dir", &results]);
         self.run(&bench_program(), &[&"figures", &results]);
         let report = self.run(&mpi.isochron, &[&"campaign", &"report", &results, &"--json"]);

@@ -1,7 +1,7 @@
 //! GPUs of a host among the devices of a platform file, on the emulated CUDA.
 
 use isochron_tests::emulator::{emulate, run_emulated};
-use isochron_tests::launch::{HANGS, Mpi, Outcome, cluster_configs, libraries, run};
+use isochron_tests::launch::{HANGS, Mpi, Outcome, cluster_configs, libraries, open_mpi, run};
 use serde_json::Value;
 
 use crate::command::{Folder, check_told, json};
@@ -56,7 +56,7 @@ const SLOW_CORE: &str = "cores = 1\npace = 50.0";
 
 /// Expects the GPUs with these names on ranks with these devices.
 fn expect_gpus(n_gpus: usize, nodes: &[&[&str]], names: &[&str]) {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let report = multiplied(&mpi, n_gpus, nodes).success();
     let names: Vec<[&str; 1]> = names.iter().map(|&name| [name]).collect();
     assert_eq!(gpus(&report), names);
@@ -74,7 +74,7 @@ fn ranks_of_a_platform_file_have_gpus_of_their_own() {
 
 #[test]
 fn a_gpu_does_what_it_may_pin_too_little_for() {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     // The largest share that one of two devices of a shared GPU may get: all of C, whose panels take 1.44 MB.
     for host_limit in [1_000_000, 2000] {
         let all = format!("{GPU}\nmemory_limit = 524288\nhost_limit = {host_limit}");
@@ -85,7 +85,7 @@ fn a_gpu_does_what_it_may_pin_too_little_for() {
 
 /// Expects these parts in the refusal of ranks with these devices.
 fn refused(n_gpus: usize, nodes: &[&[&str]], parts: &[&str]) {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let stderr = multiplied(&mpi, n_gpus, nodes).failure(2);
     check_told(&stderr, parts, "devices that are refused");
 }
@@ -102,7 +102,7 @@ fn two_devices_do_not_get_one_gpu_unasked() {
 
 #[test]
 fn what_may_be_pinned_for_a_gpu_is_bounded() {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let tiny = format!("{GPU}\nhost_limit = 1000\nmemory_limit = 300000");
     let stderr = multiplied(&mpi, 1, &[&[&tiny]]).failure(1);
     let limit = "1000 bytes of pinned host memory";
@@ -111,7 +111,7 @@ fn what_may_be_pinned_for_a_gpu_is_bounded() {
 
 #[test]
 fn the_topology_of_a_job_names_gpus_as_a_multiplication_does() {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let read = |line: &str| json(&emulated(&mpi, 2, 2, line).success());
     let shown = read("topology --json");
     let mut driven: Vec<(u64, String, String)> = Vec::new();

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use isochron_tests::launch::{HANGS, is_whole, libraries, python, reframe, run};
+use isochron_tests::launch::{HANGS, is_whole, open_mpi, python, reframe, run};
 use serde_json::Value;
 
 use crate::command::{Folder, json};
@@ -47,7 +47,7 @@ fn find_file(name: &str) -> PathBuf {
 
 /// Makes a command in a folder, with `isochron` on its path.
 fn make_command(program: &Path, folder: &Folder) -> Command {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let mut path = OsString::from(mpi.isochron.parent().expect("a folder"));
     path.push(":");
     path.push(std::env::var_os("PATH").unwrap_or_default());
@@ -123,7 +123,7 @@ fn jube_makes_its_table() {
 #[test]
 fn ramble_finds_its_figures() {
     let folder = Folder::new();
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let log = mpi.isochron(1, &["mxm", "--size", "64", "--store", "none"]).success();
     let log = folder.write("run.out", &log);
     let mut command = Command::new(python());

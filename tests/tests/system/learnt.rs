@@ -1,6 +1,6 @@
 //! The texts about runs that learn.
 
-use isochron_tests::launch::{HANGS, Mpi, libraries, run};
+use isochron_tests::launch::{HANGS, Mpi, open_mpi, run};
 
 use crate::command::{Folder, check_told};
 
@@ -32,7 +32,7 @@ fn print_run(mpi: &Mpi, folder: &Folder, every: u64) -> String {
 #[test]
 fn what_was_learnt_is_said() {
     let folder = make_folder();
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let plan = mpi.isochron(2, &folder.words(&format!("mxm {SLOW} --split c --plan")));
     let plan = plan.success().split_whitespace().collect::<Vec<_>>().join(" ");
     check_told(&plan, &["left to the run: the borders", "known now: "], "the plan");

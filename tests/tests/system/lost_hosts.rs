@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use isochron_cluster::EmulatedCluster;
-use isochron_tests::launch::{HANGS, Mpi, Running, is_whole, libraries, processes};
+use isochron_tests::launch::{HANGS, Mpi, Running, is_whole, native_libraries, processes};
 
 use crate::cluster;
 use crate::silence::{PHASES, SMALL, TIMEOUT, list_lines};
@@ -123,7 +123,7 @@ fn lose_host(test: &str, turn: usize, left: &[&str], strike: impl FnOnce(&Emulat
     let Some(cluster) = cluster::bring_up(test, HOSTS.len(), None, &[]) else {
         return;
     };
-    let libraries = libraries();
+    let libraries = native_libraries();
     let mut jobs = Vec::new();
     for (number, &phase) in PHASES.iter().enumerate() {
         for (index, mpi) in libraries.iter().enumerate() {

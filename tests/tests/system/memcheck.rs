@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use isochron_tests::emulator::emulate;
-use isochron_tests::launch::{HANGS, Mpi, is_whole, libraries, run};
+use isochron_tests::launch::{HANGS, Mpi, is_whole, open_mpi, run};
 
 /// The exit status of a program that succeeds but for errors in its use of memory.
 const ERRORS: &str = "--error-exitcode=99";
@@ -76,7 +76,7 @@ fn valgrind_finds_nothing_where_gpus_stream_or_lack_memory() {
 
 #[test]
 fn valgrind_finds_nothing_in_a_multiplication_on_one_rank() {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("c.npy");
     let words = "mxm --m 70 --n 90 --k 110 --block 16 --blas openblas --type f32 --op-b t --verify exact --out";
@@ -90,7 +90,7 @@ fn valgrind_finds_nothing_in_a_multiplication_on_two_ranks_with_gpus() {
     if !is_whole() {
         return;
     }
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let folder = tempfile::tempdir().expect("a folder");
     let words = "mxm --m 130 --n 170 --k 150 --block 32 --panel 32 --blas embedded --type c64 --op-a c --verify exact";
     let words: Vec<&str> = words.split(' ').collect();
@@ -108,7 +108,7 @@ fn valgrind_finds_nothing_where_matrices_are_redistributed() {
     if !is_whole() {
         return;
     }
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path().to_str().expect("a name");
     // Messages of 40 bytes at most, so that they travel in pieces.

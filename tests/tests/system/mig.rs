@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use isochron_tests::emulator::{emulate, slice_uuid};
-use isochron_tests::launch::{HANGS, Mpi, Outcome, cluster_configs, libraries, run};
+use isochron_tests::launch::{HANGS, Mpi, Outcome, cluster_configs, libraries, open_mpi, run};
 use serde_json::Value;
 
 use crate::command::{Folder, check_told, json};
@@ -78,7 +78,7 @@ fn ranks_have_the_slices_that_their_script_gives_them() {
 
 #[test]
 fn ranks_on_one_slice_are_told() {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let output = launch(&mpi, 2, ONE_SLICE, &mpi.isochron, MULTIPLY).success();
     let told = told(&output);
     assert_eq!(told[0].0, Some(slice_uuid(0, 0, 0)));
@@ -90,7 +90,7 @@ fn ranks_on_one_slice_are_told() {
 
 #[test]
 fn ranks_that_see_a_slice_of_each_instance_share_them_out() {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let output = launch(&mpi, 2, EACH_INSTANCE, &mpi.isochron, MULTIPLY).success();
     let slices: Vec<_> = told(&output).into_iter().map(|(slice, _)| slice).collect();
     assert_eq!(slices, [Some(slice_uuid(0, 0, 0)), Some(slice_uuid(0, 1, 0))]);
@@ -98,7 +98,7 @@ fn ranks_that_see_a_slice_of_each_instance_share_them_out() {
 
 #[test]
 fn two_devices_of_a_platform_file_do_not_get_one_slice_unasked() {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let folder = Folder::new();
     let gpu = "[[node]]\n[[node.device]]\nkind = \"cuda\"\n";
     let platform = folder.write("slices.toml", &format!("schema = 1\n{gpu}{gpu}"));

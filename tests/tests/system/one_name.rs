@@ -7,7 +7,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use isochron::report::Report;
-use isochron_tests::launch::{HANGS, Mpi, Outcome, Running, libraries, processes, run};
+use isochron_tests::launch::{
+    HANGS, Mpi, Outcome, Running, native_libraries, open_mpi, processes, run,
+};
 
 use crate::command::{Folder, compile, run_limited};
 
@@ -142,7 +144,7 @@ fn plan_parts(folder: &Folder, ranks: usize) -> String {
     let line = format!(
         "mxm --m {M} --n {N} --k {K} --plan --strategy homogeneous --split c --block 32 --panel 32 --store none --save-plan {path}"
     );
-    run_apart(&libraries()[0], ranks, folder, &line).success();
+    run_apart(&open_mpi(), ranks, folder, &line).success();
     let text = fs::read_to_string(&path).expect("a plan");
     let more = text.replace("\"k_parts\": 1", "\"k_parts\": 3");
     assert_ne!(more, text);
@@ -159,7 +161,7 @@ fn hosts_with_different_matrices_get_the_product_of_the_first() {
     let whole = "--strategy homogeneous";
     let names = ["A", "B", "C"];
     let cases = (0..names.len() * DIFFERENCES.len()).map(|case| (case % 3, case / 3));
-    for mpi in libraries() {
+    for mpi in native_libraries() {
         for (which, difference) in mpi.take_turns(cases.clone()) {
             let (what, change) = DIFFERENCES[difference];
             let (name, mut own) = (names[which], matrices[which].clone());
@@ -190,7 +192,7 @@ fn hosts_with_different_matrices_get_the_product_of_the_first() {
 #[test]
 fn each_rank_reads_its_part_of_its_hosts_copy() {
     let (folder, matrices) = make_folder();
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     for how in ["--strategy homogeneous", &format!("--load-plan {}", plan_parts(&folder, 4))] {
         let report = multiply_apart(&mpi, 4, &folder, how);
         let notices = report.notices;
@@ -221,7 +223,7 @@ fn hosts_with_different_small_files_use_those_of_the_first() {
             folder.write(&format!("{rank}/models/{name}.points"), &text(points));
         }
     }
-    let [mpi, other] = libraries();
+    let [mpi, other] = native_libraries();
     let learning = "--platform p.toml --block 32 --save-plan plan.json";
     multiply_apart(&mpi, 2, &folder, learning);
     folder.write("r1/plan.json", "{}");
@@ -243,7 +245,7 @@ fn hosts_with_different_kernels_are_named() {
         fs::copy(library, folder.path(&format!("{rank}/k.so"))).expect("a copy");
     }
     let line = "balance ./k.so --units 64 --store none --min-reps 2 --max-reps 3";
-    let [mpi, mpich] = libraries();
+    let [mpi, mpich] = native_libraries();
     let refused = run_apart(&mpi, 2, &folder, line).failure(INPUT);
     let reason = "./k.so: rank 1 on";
     assert!(refused.contains(reason) && refused.contains("than rank 0 on"), "{refused}");
@@ -312,7 +314,7 @@ fn a_matrix_rewritten_during_the_run_is_no_input() {
     let apart = OWN_FOLDERS.replace("\"$@\"", "\"$@\" 3< ../pipe");
     // In one folder each rank reads its part.
     let together = apart.replace("${OMPI_COMM_WORLD_RANK:-$PMI_RANK}", "0");
-    for mpi in libraries() {
+    for mpi in native_libraries() {
         let ways = [
             (&together, "r0", ""),
             (&together, "r0", &*in_parts),

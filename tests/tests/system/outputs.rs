@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
-use isochron_tests::launch::{HANGS, Outcome, SOON, cluster_configs, libraries, run};
+use isochron_tests::launch::{HANGS, Outcome, SOON, cluster_configs, open_mpi, run};
 
 use crate::command::{Folder, check_told, unshare};
 
@@ -12,7 +12,7 @@ const REAL: &str = "%%MatrixMarket matrix array real general\n";
 
 /// Runs a line of `isochron`, with the paths of the files `@NAME`.
 fn run_line(folder: &Folder, line: &str) -> Outcome {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let mut command = Command::new(&mpi.isochron);
     command.args(folder.words(line));
     run(command, HANGS)
@@ -64,7 +64,7 @@ fn inputs_that_are_no_files_are_refused_at_once() {
     for ending in ["npy", "mtx", "toml", "points", "xml", "so"] {
         folder.make_pipe(&format!("pipe.{ending}"));
     }
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let pipe = "is a named pipe, not a file";
     for (ranks, line, reason) in [
         (1, "mxm --a @a.mtx --b @pipe.mtx", pipe),
@@ -99,7 +99,7 @@ fn numbers_that_are_not_finite_are_found_on_all_ranks() {
     folder.write("ones.mtx", &format!("{REAL}4 4\n{}", "1\n".repeat(16)));
     let complex = REAL.replace("real", "complex");
     folder.write("complex.mtx", &format!("{complex}1 1\n1 inf\n"));
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let words = folder.words("mxm --a @ones.mtx --b @nan.mtx --block 1 --out @out.npy");
     let found = "not finite as f64: 3; the first is -inf in row 1, column 3";
     check_told(&mpi.isochron(2, &words).failure(2), &["nan.mtx", found], "an error");
@@ -128,7 +128,7 @@ fn numbers_that_are_not_finite_are_found_on_all_ranks() {
 /// such namespace.
 fn run_on_file_system(folder: &Folder, setup: &str, line: &str) -> Option<Outcome> {
     let mut command = unshare(&["--map-root-user", "--mount"])?;
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let script = format!(
         "D=$1; shift; {setup}\n\"$@\" >/dev/null; status=$?\ncat $D/x.npy; ls -A $D | grep -c partial; exit $status"
     );

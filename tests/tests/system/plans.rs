@@ -6,7 +6,7 @@ use isochron::plan::Plan;
 use isochron::report::Report;
 use isochron_devices::{Blas as _, EmbeddedBlas};
 use isochron_hierarchy::layout::Way;
-use isochron_tests::launch::{Mpi, SOON, cluster_configs, libraries, run};
+use isochron_tests::launch::{Mpi, SOON, cluster_configs, libraries, open_mpi, run};
 use serde_json::{Value, json};
 
 use crate::command::Folder;
@@ -76,7 +76,7 @@ fn k_is_divided_where_that_is_asked_for_or_pays() {
 #[test]
 fn a_and_b_that_do_not_fit_are_planned_in_parts() {
     let folder = Folder::new();
-    let mpi = &libraries()[0];
+    let mpi = &open_mpi();
     let long = "--m 256 --n 256 --k 75000000";
     let kept = keep_plan(mpi, long, &folder.path("plan.json"));
     let whole = 2 * 8 * 256 * 75_000_000;
@@ -94,7 +94,7 @@ fn parts_of_files_are_multiplied_as_the_whole_is() {
     let folder = Folder::new();
     let [a, b, plan, whole, in_parts] =
         ["a.npy", "b.mtx", "plan.json", "whole.npy", "parts.npy"].map(|name| folder.path(name));
-    let mpi = &libraries()[0];
+    let mpi = &open_mpi();
     multiply_exactly(mpi, &format!("--m 500 --n 90 --k 3 --out {a}"));
     multiply_exactly(mpi, &format!("--m 500 --n 70 --k 3 --out {b}"));
     let files = format!("--a {a} --b {b} --op-a t");

@@ -1,18 +1,21 @@
-//! The multi-rank cases under both MPI libraries, and on the local communicator; the traps are among them.
+//! The multi-rank cases under the MPI libraries, and on the local communicator; the traps are among them.
+
+use std::process::Command;
 
 use isochron_tests::covering::{LIBRARIES, RANKS};
-use isochron_tests::launch::{HANGS, HANGS_WHOLE, Mpi, is_whole, libraries, run};
+use isochron_tests::launch::{
+    HANGS, HANGS_WHOLE, Mpi, is_whole, libraries, native_libraries, open_mpi, run, standard_abi,
+};
 use isochron_tests::traps::TRAPS;
 use serde_json::Value;
 
 use crate::command::{Folder, json};
 
 /// Runs all groups of cases, the traps among them, on ranks started once.
-fn run_cases(library: usize, ranks: usize) {
+fn run_cases(mpi: &Mpi, library: usize, ranks: usize) {
     let folder = tempfile::tempdir().expect("a folder");
-    let mpi = &libraries()[library];
     let mut command = mpi.command(ranks, &mpi.cases, &[folder.path()]);
-    if is_whole() {
+    if is_whole() && mpi.name != "abi" {
         command.arg("--all");
     }
     let output = run(command, HANGS_WHOLE).success();
@@ -30,7 +33,7 @@ macro_rules! cases_hold {
         $(
             #[test]
             fn $name() {
-                run_cases($library, $ranks);
+                run_cases(&native_libraries()[$library], $library, $ranks);
             }
         )*
 
@@ -55,11 +58,35 @@ cases_hold! {
     cases_hold_on_6_ranks_of_mpich: 1, 6;
 }
 
+/// One program for all libraries that have it.
+#[test]
+fn a_product_of_two_ranks_runs_with_the_standard_abi() {
+    let mpi = standard_abi();
+    let line = "mxm --size 200 --strategy homogeneous --store none --verify exact --json";
+    let report = json(&mpi.run_line(2, line).success());
+    assert_eq!(report["verified"], true, "{report}");
+    assert_eq!(report["nodes"].as_array().map(Vec::len), Some(2), "{report}");
+    let mut command = Command::new("readelf");
+    command.arg("-d").arg(&mpi.isochron);
+    let needed = run(command, HANGS).success();
+    let needed: Vec<&str> = needed.lines().filter(|line| line.contains("[libmpi")).collect();
+    assert!(matches!(needed[..], [one] if one.contains("[libmpi_abi.so.1]")), "{needed:?}");
+}
+
+#[test]
+fn cases_hold_with_the_standard_abi() {
+    if is_whole() {
+        for ranks in [1, 2, 4] {
+            run_cases(&standard_abi(), 1, ranks);
+        }
+    }
+}
+
 #[test]
 fn cases_hold_without_mpirun() {
     let folder = tempfile::tempdir().expect("a folder");
-    let [mpi, _] = libraries();
-    let mut command = std::process::Command::new(&mpi.cases);
+    let mpi = open_mpi();
+    let mut command = Command::new(&mpi.cases);
     command.arg(folder.path());
     let output = run(command, HANGS).success();
     assert!(output.contains("on 1 ranks, none (one process)"), "{output}");
@@ -92,7 +119,7 @@ fn count_elements(node: &Value) -> u64 {
 
 #[test]
 fn what_files_cost_has_its_own_line_in_the_report() {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let folder = Folder::new();
     let [numpy, market] = ["c.npy", "d.mtx"].map(|name| folder.path(name));
     let generated = report_of(&mpi, "--size 48");

@@ -5,7 +5,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use isochron_tests::launch::{HANGS, Mpi, Outcome, Running, is_whole, libraries, processes};
+use isochron_tests::launch::{
+    HANGS, Mpi, Outcome, Running, is_whole, libraries, native_libraries, open_mpi, processes,
+};
 
 use crate::cluster;
 use crate::command::Folder;
@@ -130,7 +132,7 @@ fn a_rank_that_is_stopped_in_any_phase_is_named_and_the_job_ends() {
 
 #[test]
 fn a_rank_that_goes_on_is_told_and_nothing_is_lost() {
-    let jobs = libraries().map(|mpi| {
+    let jobs = native_libraries().map(|mpi| {
         let marker = format!("--seed={}", std::process::id());
         let mut command = mpi.line_command(2, &format!("{SMALL} --json {marker}"));
         command.env("ISOCHRON_TEST_STOPPED_AT", "step:1");
@@ -161,7 +163,7 @@ fn a_report_that_cannot_be_written_after_the_end_of_mpi_is_named() {
     let folder = Folder::new();
     // A pipe that nobody reads stands for a file system that is gone.
     let pipe = folder.make_pipe("report");
-    libraries()
+    native_libraries()
         .map(|mpi| {
             let words = [
                 "rank 0 on ",
@@ -187,7 +189,7 @@ fn a_rank_behind_a_firewall_is_not_taken_for_a_silent_one() {
         let blocked = blocked.expect("a host").status();
         assert!(blocked.is_ok_and(|status| status.success()), "{host}");
     }
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let mut command = cluster::command(&cluster, &mpi, &[1, 1]);
     command.args(["-x", "ISOCHRON_TEST_STOPPED_AT"]);
     command.env("ISOCHRON_TEST_STOPPED_AT", "step:1");
@@ -253,7 +255,7 @@ fn build_endless_blas(mpi: &Mpi, folder: &Path) -> String {
 #[test]
 fn a_blas_that_never_returns_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
-    let [first, second] = libraries();
+    let [first, second] = native_libraries();
     let library = build_endless_blas(&first, folder.path());
     let trying = ("1", "it is trying BLAS libraries");
     let multiplying = ("200000", "it is multiplying, step 1 of ");

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use isochron_cluster::EmulatedCluster;
-use isochron_tests::launch::{HANGS, Outcome, is_whole, libraries, run};
+use isochron_tests::launch::{HANGS, Outcome, is_whole, native_libraries, open_mpi, run};
 use serde_json::Value;
 
 use crate::cluster;
@@ -166,7 +166,7 @@ fn srun_starts_ranks_on_the_cores_that_slurm_gives_them() {
     let Some(slurm) = Slurm::start("srun", 2) else {
         return;
     };
-    let [open_mpi, mpich] = libraries();
+    let [open_mpi, mpich] = native_libraries();
     // MPICH as Debian builds it may hang in MPI_Finalize if its ranks talk over TCP.
     for (mpi, options, hosts) in [
         (&open_mpi, "--mpi=pmix -N 2 -n 4 -c 1", &["iso-1", "iso-1", "iso-2", "iso-2"][..]),
@@ -236,7 +236,7 @@ fn a_campaign_goes_on_in_job_after_job_until_it_ends() {
     let Some(slurm) = Slurm::start("jobs", 3) else {
         return;
     };
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let isochron = mpi.isochron.display();
     slurm.folder.write("waits", CONTENDER);
     slurm.folder.write("trial.toml", CAMPAIGN);

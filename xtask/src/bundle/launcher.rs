@@ -44,8 +44,7 @@ impl LauncherKind {
     pub fn of(library: Library, told: &str) -> Result<Self> {
         let first = told.lines().next().unwrap_or_default().trim();
         let kind = match library {
-            Library::Mpich if told.contains("HYDRA") => Some(Self::Hydra),
-            Library::Mpich => None,
+            Library::Mpich | Library::Abi => told.contains("HYDRA").then_some(Self::Hydra),
             Library::OpenMpi => match parse_major(first) {
                 Some(4) => Some(Self::Orte),
                 Some(5..) => Some(Self::Prrte),

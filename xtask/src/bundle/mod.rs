@@ -64,7 +64,7 @@ pub fn run(
     let (version, arch) = (env!("CARGO_PKG_VERSION"), std::env::consts::ARCH);
     let ending = match library {
         Library::OpenMpi => String::new(),
-        Library::Mpich => format!("-{}", library.suffix().to_lowercase()),
+        Library::Mpich | Library::Abi => format!("-{}", library.suffix().to_lowercase()),
     };
     let name = format!("isochron-{version}-{arch}-linux{ending}");
     let folder = workspace.target(library).join("bundle");

@@ -1,6 +1,15 @@
 """Load balancing on unlike nodes, and matrix products that are balanced by it."""
 
-from . import _isochron
+try:
+    from . import _isochron
+except ImportError as error:
+    if "libmpi" in str(error):
+        error.add_note(
+            "this wheel needs the MPI library that it was built for: "
+            "for libmpi_abi.so.1 one with the standard ABI of MPI 5, as `pip install mpich` brings; "
+            "a wheel without MPI needs none"
+        )
+    raise
 from ._isochron import *
 from ._isochron import __version__
 from .batches import SharedBatches

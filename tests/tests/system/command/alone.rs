@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use isochron_tests::launch::{HANGS, libraries, run};
+use isochron_tests::launch::{HANGS, libraries, open_mpi, run};
 use serde_json::Value;
 
 use super::{Folder, json, read_json, run_line};
@@ -76,7 +76,7 @@ fn the_devices_of_all_ranks_of_a_host_take_turns() {
 #[test]
 fn times_alone_are_not_kept() {
     let folder = Folder::new();
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     for (more, segments) in [("--alone", 0), ("", 1)] {
         let mut command =
             mpi.line_command(1, &format!("{QUICK} --to 1 --points 1 --group node {more}"));

@@ -1,7 +1,7 @@
 //! `isochron balance`.
 
 use isochron::store::StoreFolder;
-use isochron_tests::launch::{HANGS, Mpi, libraries, run};
+use isochron_tests::launch::{HANGS, Mpi, libraries, open_mpi, run};
 use serde_json::Value;
 
 use super::measure::compile;
@@ -75,7 +75,7 @@ fn read_points(path: &str) -> Vec<String> {
 
 #[test]
 fn a_balancing_that_is_killed_between_two_files_goes_on_from_the_points_in_them() {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let folder = Folder::new();
     let kernel = compile(&folder, "unlike", UNLIKE);
     let out = folder.path("out");
@@ -106,7 +106,7 @@ fn a_balancing_that_is_killed_between_two_files_goes_on_from_the_points_in_them(
 
 #[test]
 fn a_balancing_that_is_killed_keeps_the_times_of_its_divisions() {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let folder = Folder::new();
     let kernel = compile(&folder, "unlike", UNLIKE);
     let line = format!(

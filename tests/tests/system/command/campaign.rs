@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use isochron_tests::launch::{HANGS, Outcome, Running, is_whole, libraries, run};
+use isochron_tests::launch::{HANGS, Outcome, Running, is_whole, open_mpi, run};
 use serde_json::Value;
 
 use super::{Folder, check_told, json, path_text, read_json, refused, run_line};
@@ -65,7 +65,7 @@ fn write_campaign(folder: &Folder, tables: &str) -> String {
 /// 24 points, three rounds, two ranks.
 fn write_24_points(folder: &Folder) -> String {
     let (launch, command, result) = if is_whole() {
-        let [mpi, _] = libraries();
+        let mpi = open_mpi();
         let mpirun = mpi.mpirun().display();
         (
             format!("{mpirun} --oversubscribe --bind-to none -n 2"),
@@ -106,7 +106,7 @@ again = 0
 
 /// Makes the command that runs a campaign.
 fn run_command(file: &str, dir: &str) -> Command {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let mut command = Command::new(&mpi.isochron);
     command
         .args(["campaign", "run", file, "--dir", dir])
@@ -192,7 +192,7 @@ fn check_whole(lines: &[Value]) {
 
 #[test]
 fn the_hosts_of_launchers_and_the_state_of_gpus_are_noted() {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let folder = Folder::new();
     let source = folder.write("hot.c", HOT_GPU);
     let library = folder.path("libnvidia-ml.so.1");
@@ -415,7 +415,7 @@ fn a_folder_that_one_may_only_read_and_a_file_without_an_extension_do() {
     let file = write_campaign(&folder, &SHORT.replace("= 30", "= 1"));
     let plain = folder.path("plain");
     fs::copy(&file, &plain).expect("a writable folder");
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let mut command = Command::new(&mpi.isochron);
     command.args(["campaign", "run", &plain]).current_dir(folder.path(""));
     run(command, HANGS).success();

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use isochron_tests::emulator::run_emulated;
-use isochron_tests::launch::{HANGS, Mpi, libraries, run};
+use isochron_tests::launch::{HANGS, Mpi, libraries, open_mpi, run};
 use serde_json::Value;
 
 use super::{Folder, check_told, json, read_json, refused, run_line, write_platform};
@@ -291,7 +291,7 @@ fn a_size_without_memory_on_one_rank_is_measured_on_the_others() {
                 #define initialize initialize_less\n\
                 static int32_t unused(void) {";
     let library = compile(&folder, "less", text);
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let out = folder.path("out");
     let line =
         format!("measure {library} --to 9 --points 3 --min-reps 2 --max-reps 3 --out {out} --json");

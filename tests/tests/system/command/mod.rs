@@ -27,11 +27,13 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 
-use isochron_tests::launch::{HANGS, Mpi, Outcome, cluster_configs, libraries, run};
+use isochron_tests::launch::{
+    HANGS, Mpi, Outcome, cluster_configs, libraries, native_libraries, open_mpi, run,
+};
 use serde_json::Value;
 
 fn isochron(arguments: &[&str]) -> Outcome {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let mut command = Command::new(&mpi.isochron);
     command.args(arguments);
     run(command, HANGS)
@@ -44,7 +46,7 @@ fn run_line(line: &str) -> Outcome {
 
 /// Runs the command with the words of a line in an address space of this size.
 pub fn run_limited(mib: u64, line: &str) -> Outcome {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let mut command = Command::new("bash");
     command.args(["-c", &format!("ulimit -v {}; exec \"$0\" {line}", mib << 10)]);
     command.arg(&mpi.isochron);
@@ -198,7 +200,7 @@ fn single_ranks(mpich: &Mpi, program: &Path, words: &[&str]) -> Command {
 
 #[test]
 fn a_program_of_another_mpi_library_is_told_so() {
-    let [openmpi, mpich] = libraries();
+    let [openmpi, mpich] = native_libraries();
     let command = single_ranks(&mpich, &openmpi.isochron, &["mxm", "--size", "10"]);
     let stderr = run(command, HANGS).failure(2);
     assert!(stderr.contains("linked with"), "{stderr}");

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use isochron::report::{Account, Report};
-use isochron_tests::launch::{Mpi, cluster_configs, libraries};
+use isochron_tests::launch::{Mpi, cluster_configs, libraries, open_mpi};
 
 use super::{Folder, check_told, json, path_text, read_json, run_line};
 
@@ -64,7 +64,7 @@ fn the_account_adds_up_to_the_time_of_the_process() {
 fn parts_of_k_count_as_reading_and_checking() {
     let folder = Folder::new();
     let plan = folder.path("plan.json");
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let shape = "--m 90 --n 80 --k 20000 --block 16 --panel 100 --plan --save-plan";
     run_line(&format!("mxm {shape} {plan}")).success();
     let mut document = json(&std::fs::read_to_string(&plan).expect("a document"));
@@ -111,7 +111,7 @@ fn the_last_line_is_for_regular_expressions() {
 
 /// Runs `mxm` on four unlike nodes with the words of `line`; returns what it prints.
 fn print_emulated(line: &str) -> String {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let platform = path_text(&cluster_configs().join("emulated-4.toml"));
     mpi.run_line(4, &format!("mxm --platform {platform} {line}")).success()
 }
@@ -154,7 +154,7 @@ fn quiet_prints_one_line() {
 #[test]
 fn a_grid_that_is_given_has_all_nodes_whatever_they_cost() {
     let platform = path_text(&cluster_configs().join("emulated-4.toml"));
-    let mpi = &libraries()[0];
+    let mpi = &open_mpi();
     for layout in ["kl", "cartesian-sums", "fpm-kl"] {
         let strategies = if layout == "fpm-kl" { &["fpm"][..] } else { &["fpm", "adaptive"] };
         for strategy in strategies {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use isochron_tests::launch::{HANGS, Outcome, libraries, run};
+use isochron_tests::launch::{HANGS, Outcome, open_mpi, run};
 use serde_json::Value;
 
 use super::measure::compile;
@@ -58,7 +58,7 @@ impl HostileFiles {
 
     /// Runs a line, in which `@ENDING` is the path of a file and `@` alone the name.
     fn run(&self, line: &str) -> Outcome {
-        let [mpi, _] = libraries();
+        let mpi = open_mpi();
         let words = line.split(' ').map(|word| match word.strip_prefix('@') {
             Some("") => make_name(),
             Some(ending) => self.path(ending),
@@ -198,7 +198,7 @@ fn messages_about_wrong_lines_show_no_hidden_character() {
             "{line}: {outcome:?}"
         );
     }
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     for variable in ["ISOCHRON_LOG", "ISOCHRON_BLAS", "ISOCHRON_COMM", "ISOCHRON_STORE"] {
         for line in ["mxm --size 9", "models list", "topology"] {
             let mut command = Command::new(&mpi.isochron);
@@ -252,7 +252,7 @@ fn forge(document: &Value) -> Vec<Value> {
 
 #[test]
 fn ends_of_lines_in_names_and_documents_make_no_lines() {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let folder = Folder::new();
     let isochron = |line: &str| {
         let mut command = Command::new(&mpi.isochron);

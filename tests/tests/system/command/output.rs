@@ -4,13 +4,13 @@ use std::fs::OpenOptions;
 use std::io::Read as _;
 use std::process::{Command, Stdio};
 
-use isochron_tests::launch::{HANGS, libraries, run};
+use isochron_tests::launch::{HANGS, libraries, open_mpi, run};
 
 use super::{Folder, points, run_line};
 
 /// Runs a line with this standard output; returns its status and standard error.
 fn into(stdout: Stdio, line: &str) -> (Option<i32>, String) {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let mut command = Command::new(&mpi.isochron);
     command.args(line.split_whitespace()).stdin(Stdio::null());
     command.stdout(stdout).stderr(Stdio::piped());
@@ -84,7 +84,7 @@ fn a_product_goes_into_a_pipe() {
 fn a_limit_on_files_makes_standard_output_fail() {
     let folder = Folder::new();
     let (file, answer) = (points("cliff-60k.points"), folder.path("answer"));
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let isochron = mpi.isochron.to_str().expect("a path");
     let shown = format!("models show {file}");
     for line in ["--help", &shown, "topology", "mxm --size 50 --json"] {

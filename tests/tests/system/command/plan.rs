@@ -3,13 +3,13 @@
 use serde_json::Value;
 
 use super::{Folder, json, refused, run_line};
-use isochron_tests::launch::libraries;
+use isochron_tests::launch::open_mpi;
 
 #[test]
 fn a_cluster_that_was_measured_is_planned_without_it() {
     let folder = Folder::new();
     let (platform, models) = (folder.path("platform.toml"), folder.path("models"));
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     mpi.run_line(2, &format!("config --network --out {platform}")).success();
     let measure = "measure mxm --block 32 --from 1 --to 64 --points 3 --max-reps 3 --alone";
     mpi.run_line(2, &format!("{measure} --platform {platform} --out {models}")).success();

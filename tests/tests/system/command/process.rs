@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use isochron_tests::launch::{HANGS, Mpi, Outcome, libraries, run};
+use isochron_tests::launch::{HANGS, Mpi, Outcome, libraries, native_libraries, run};
 
 use super::measure::compile;
 use super::{Folder, check_told, json, points, read_json, run_line, single_ranks};
@@ -190,7 +190,7 @@ fn ranks_of_a_launcher_answer_once_below_a_shell_too() {
             }
         }
     }
-    let [openmpi, mpich] = libraries();
+    let [openmpi, mpich] = native_libraries();
     let text = run(single_ranks(&mpich, &openmpi.isochron, &["--version"]), HANGS).success();
     assert_eq!(text.matches("isochron 0").count(), 1, "{text}");
 }

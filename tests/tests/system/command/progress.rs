@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::process::Command;
 
-use isochron_tests::launch::{HANGS, Mpi, libraries, run};
+use isochron_tests::launch::{HANGS, Mpi, libraries, open_mpi, run};
 
 use super::{Folder, check_told, run_line, write_platform};
 
@@ -97,7 +97,7 @@ fn the_slowest_node_is_named_once_its_steps_were_seen() {
 fn nothing_is_shown_where_standard_error_is_no_terminal() {
     let folder = Folder::new();
     let errors = folder.path("errors");
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     for (case, (line, ..)) in list_cases(&folder).into_iter().enumerate() {
         // One rank starts faster. A launcher, which has a terminal of its own to offer, is asked once.
         let quiet = match case {

@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::{Folder, check_told, json, refused, run_line};
-use isochron_tests::launch::{HANGS, is_whole, libraries, run};
+use isochron_tests::launch::{HANGS, is_whole, open_mpi, run};
 
 const GIGABIT: &str = "[network]\nlevels = [{ points = [{ bytes = 0, time_s = 5e-5 }, { bytes = 1250000, time_s = 1.005e-2 }] }]\n";
 
@@ -30,7 +30,7 @@ fn a_plan_is_written_for_simgrid_and_told_without_it() {
     let folder = Folder::new();
     let platform = write_cluster(&folder);
     let out = folder.path("out");
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let mut command = Command::new(&mpi.isochron);
     let line = format!("simulate --platform {platform} --size 2048 --block 64 --out {out} --json");
     command.args(line.split(' ')).args(["--layout", "kl in 2x2"]).env("PATH", "");

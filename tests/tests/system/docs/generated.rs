@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use isochron_tests::launch::{HANGS, libraries, run};
+use isochron_tests::launch::{HANGS, open_mpi, run};
 
 use super::pages::{find_root, read_file};
 use super::{deviations, results, schema};
@@ -30,10 +30,16 @@ fn fields_are_those_of_the_schemas() {
 
 #[test]
 fn programs_are_those_of_the_examples() {
-    for name in ["product.c", "version.c"] {
-        let program = read_file(Path::new("runtime/c/examples").join(name));
-        let wanted = format!("```c\n{program}```\n");
-        check_section("docs/c-and-fortran.md", &format!("program {name}"), &wanted);
+    for (page, language, name) in [
+        ("docs/c-and-fortran.md", "c", "product.c"),
+        ("docs/c-and-fortran.md", "c", "version.c"),
+        ("docs/training.md", "python", "training.py"),
+        ("docs/own-loops.md", "python", "threads.py"),
+    ] {
+        let folder = if language == "c" { "runtime/c/examples" } else { "runtime/python/examples" };
+        let program = read_file(Path::new(folder).join(name));
+        let wanted = format!("```{language}\n{program}```\n");
+        check_section(page, &format!("program {name}"), &wanted);
     }
 }
 
@@ -68,7 +74,7 @@ fn the_reference_lists_the_variables_of_the_help() {
 
 /// Returns what `isochron COMMAND --help` prints.
 fn read_help(command: &str) -> String {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let mut program = Command::new(&mpi.isochron);
     program.args(command.split_whitespace()).arg("--help");
     program.env_remove("COLUMNS");

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::slice;
 use std::time::Duration;
 
-use isochron_tests::launch::{HANGS, Running, cluster_configs, libraries, run};
+use isochron_tests::launch::{HANGS, Running, cluster_configs, open_mpi, run};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -37,7 +37,7 @@ fn run_json(line: &str) -> Value {
 
 /// Returns the command in the repository that prints JSON.
 fn isochron(line: &str) -> Command {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let mut command = Command::new(&mpi.isochron);
     command.args(line.split_whitespace()).arg("--json").current_dir(find_root());
     command
@@ -52,7 +52,7 @@ fn run_forced(options: &str) -> Value {
 
 /// Runs the command on several ranks and reads the JSON that it prints.
 fn run_on_ranks(ranks: usize, line: &str) -> Value {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let platform = cluster_configs().join("emulated-4.toml");
     let line = format!("{line} --platform {} --json", platform.display());
     json(&mpi.run_line(ranks, &line).success())
@@ -178,7 +178,7 @@ fn documents_of_one_process_are_as_their_schemas_say() {
 
 #[test]
 fn checks_of_health_are_as_their_schema_says() {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     // A device of each model has nothing to be compared with.
     let line = "health --seconds 1 --store none --json";
     let unknown = mpi.run_line(1, line);
@@ -227,7 +227,7 @@ fn show_files() -> [Value; 3] {
 
 #[test]
 fn stored_models_are_as_their_schemas_say() {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let folder = tempfile::tempdir().expect("a folder");
     let platform = cluster_configs().join("emulated-4.toml");
     for (ranks, line) in [
@@ -270,7 +270,7 @@ fn stored_models_are_as_their_schemas_say() {
 
 /// Runs `isochron models` on this store and reads the JSON that it prints.
 fn list_stored(store: &Path, line: &str) -> Value {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let mut command = Command::new(&mpi.isochron);
     command.arg("models").args(line.split(' ')).arg("--json");
     command.env("ISOCHRON_STORE", store);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::LazyLock;
 
-use isochron_tests::launch::{HANGS, libraries, run};
+use isochron_tests::launch::{HANGS, open_mpi, run};
 use jsonschema::Validator;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -14,7 +14,7 @@ use super::pages::read_file;
 /// The folder of the manuals.
 static MANUALS: LazyLock<TempDir> = LazyLock::new(|| {
     let folder = tempfile::tempdir().expect("a folder");
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let mut command = Command::new(&mpi.isochron);
     command.arg("write-manuals").arg(folder.path());
     run(command, HANGS).success();

@@ -17,7 +17,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use isochron_tests::launch::{HANGS, cluster_program, libraries, prefix, python, run};
+use isochron_tests::launch::{HANGS, cluster_program, open_mpi, prefix, python, run};
 
 use super::pages::{CodeBlock, Page, find_root, read_pages};
 use crate::python::write_python;
@@ -124,7 +124,7 @@ fn run_page(page: &Page) {
 
 /// Runs one block with the programs of the folder `bin`.
 fn run_block(block: &CodeBlock, folder: &Path, bin: &str, at: &str) {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let path = std::env::var("PATH").unwrap_or_default();
     let python = python();
     let script = block.code.replace("/usr/bin/python3", python.to_str().expect("a path"));
@@ -145,7 +145,7 @@ fn run_block(block: &CodeBlock, folder: &Path, bin: &str, at: &str) {
 
 /// Makes a folder look like a clone that has been built.
 fn set_up(folder: &Path) {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let move_cost = mpi.isochron.with_file_name("examples").join("move_cost");
     for name in ["target/release/examples", "bin", "elsewhere"] {
         fs::create_dir_all(folder.join(name)).expect("a folder");

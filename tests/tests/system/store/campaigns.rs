@@ -29,7 +29,7 @@ fn a_run_begins_with_the_models_that_were_measured_before() {
 
 #[test]
 fn a_campaign_that_is_killed_keeps_the_repetitions_of_every_size() {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let folder = make_folder();
     let line =
         "measure mxm --block 8 --panel 8 --from 2 --to 6 --points 3 --min-reps 2 --max-reps 3";

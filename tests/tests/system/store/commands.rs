@@ -40,7 +40,7 @@ fn list_names(folder: &Folder, word: &str) -> Vec<String> {
 
 /// Divides units by these stored models; returns the message that refuses it.
 fn refuse_division(folder: &Folder, names: [&str; 2]) -> String {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let mut command = Command::new(&mpi.isochron);
     command.args(["partition", "--units", "9", "--stored", "--models"]);
     command.args(names);
@@ -50,7 +50,7 @@ fn refuse_division(folder: &Folder, names: [&str; 2]) -> String {
 
 #[test]
 fn units_go_to_models_of_devices_at_the_same_work() {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let folder = make_folder();
     multiply_by(&mpi, &folder, BRIEF);
     multiply_by(&mpi, &folder, "--m 64 --n 64 --k 16 --block 8 --panel 8 --type f32 --json");
@@ -66,7 +66,7 @@ fn units_go_to_models_of_devices_at_the_same_work() {
 
 #[test]
 fn models_that_are_not_read_are_named() {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let folder = make_folder();
     multiply_by(&mpi, &folder, BRIEF);
     let name = read_runs(&folder)[0].key.name();
@@ -103,7 +103,7 @@ fn models_that_are_not_read_are_named() {
 
 #[test]
 fn models_are_listed_compared_moved_and_removed() {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let folder = make_folder();
     for _ in 0..2 {
         multiply(&mpi, &folder, "");
@@ -151,7 +151,7 @@ fn models_are_listed_compared_moved_and_removed() {
 
 #[test]
 fn a_model_of_sizes_that_were_given_up_has_bounds_alone() {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let folder = make_folder();
     multiply_by(&mpi, &folder, BRIEF);
     change_runs(&folder, |run| {
@@ -184,7 +184,7 @@ fn wrong_names_and_files_of_models_are_told() {
         let told = models(&folder, "store", line).failure(2);
         assert!(told.contains(part), "{line}: {told}");
     }
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     for (store, part) in [
         (String::new(), "there is no store"),
         (folder.path("no.models"), "no.models: is not a folder"),

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn other_conditions_cost_one_measurement() {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let folder = make_folder();
     multiply(&mpi, &folder, "");
     change_runs(&folder, |run| {
@@ -21,7 +21,7 @@ fn other_conditions_cost_one_measurement() {
 
 #[test]
 fn times_of_another_machine_of_the_same_name_are_checked() {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let folder = make_folder();
     multiply_by(&mpi, &folder, BRIEF);
     change_runs(&folder, |run| {
@@ -35,7 +35,7 @@ fn times_of_another_machine_of_the_same_name_are_checked() {
 
 #[test]
 fn points_that_change_under_their_name_are_other_devices() {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let folder = make_folder();
     multiply(&mpi, &folder, "");
     folder.write("fast.points", "# block: 8\n1 0.002\n64 0.128\n");
@@ -45,7 +45,7 @@ fn points_that_change_under_their_name_are_other_devices() {
 
 #[test]
 fn a_model_that_three_runs_contradict_is_stale_and_told_of_once() {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let folder = make_folder();
     multiply_by(&mpi, &folder, BRIEF);
     let runs = read_runs(&folder);

@@ -7,7 +7,7 @@ use crate::command::unshare;
 /// and the names in the store's folder; `None` if the system allows no mount namespaces.
 fn multiply_on_file_system(folder: &Folder, change: &str) -> Option<(Report, Vec<String>)> {
     let mut start = unshare(&["--map-root-user", "--mount"])?;
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let script = format!(
         "D=$1 S=$2; shift 2; mount -t tmpfs -o size=1m none $D && cp -r $S/. $D && {change} || exit 9\n\
          \"$@\"; status=$?; ls -A $D/v4 | sed \"s/^/there is /\" >&2; exit $status"
@@ -27,7 +27,7 @@ fn multiply_on_file_system(folder: &Folder, change: &str) -> Option<(Report, Vec
 
 #[test]
 fn a_job_whose_store_takes_nothing_more_uses_it_and_says_so() {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let folder = make_folder();
     multiply_by(&mpi, &folder, BRIEF);
     let fill = "{ head -c 2m /dev/zero > $D/fill 2> /dev/null; true; }";

@@ -73,7 +73,7 @@ fn list_checksums(folder: &Folder) -> Vec<String> {
 
 #[test]
 fn every_host_keeps_the_segment_of_a_job_or_says_why_not() {
-    for mpi in libraries() {
+    for mpi in native_libraries() {
         for (change, n_copies) in [
             // A folder of its own, the one of the head rank's host, and one that it cannot write.
             ("mount -t tmpfs none $D && mkdir $D/v4", 1),
@@ -100,7 +100,7 @@ fn every_host_keeps_the_segment_of_a_job_or_says_why_not() {
 
 #[test]
 fn devices_of_hosts_of_one_name_are_checked_before_their_times_are_used() {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let folder = make_folder();
     // Another identity of a running kernel, and a store.
     folder.write("boot", "11111111-2222-3333-4444-555555555555\n");

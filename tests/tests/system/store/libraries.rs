@@ -69,7 +69,7 @@ fn auto_takes_the_library_of_the_first_run_without_measuring() {
 
 #[test]
 fn a_library_that_is_gone_is_told_and_another_one_chosen() {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let folder = make_folder();
     multiply_by_auto(&mpi, &folder, "");
     change_libraries(&folder, |library, _| {

@@ -19,7 +19,7 @@ use isochron::plan::KnownFrom;
 use isochron::report::Report;
 use isochron::store::{Identity, StoreFolder, StoredRun};
 use isochron_hierarchy::times::Series;
-use isochron_tests::launch::{HANGS, Mpi, Outcome, libraries, run};
+use isochron_tests::launch::{HANGS, Mpi, Outcome, libraries, native_libraries, open_mpi, run};
 
 use crate::command::{Folder, write_platform};
 
@@ -137,7 +137,7 @@ fn count_measurements(report: &Report) -> u64 {
 }
 
 fn models(folder: &Folder, store: &str, line: &str) -> Outcome {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let mut command = Command::new(&mpi.isochron);
     command.arg("models").args(line.split_whitespace());
     use_store(&mut command, &folder.path(store));

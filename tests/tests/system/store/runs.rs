@@ -43,7 +43,7 @@ fn a_second_run_starts_where_the_first_one_ended() {
 
 #[test]
 fn a_run_that_ends_before_its_first_decision_is_kept() {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let folder = make_folder();
     let first = multiply_by(&mpi, &folder, BRIEF);
     let learnt = first.learning.as_ref().expect("a run that learns");
@@ -54,7 +54,7 @@ fn a_run_that_ends_before_its_first_decision_is_kept() {
 
 #[test]
 fn the_store_is_read_and_written_as_asked() {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let folder = make_folder();
     for (options, known, stored) in [
         ("--store none", KnownFrom::Fresh, 0),
@@ -87,7 +87,7 @@ fn strategies_that_measure_before_the_run_use_the_store_too() {
 
 #[test]
 fn a_plan_keeps_what_it_measured() {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let folder = make_folder();
     let planned = format!("{SLOW} --strategy fpm --plan");
     run(command(&mpi, &folder, &planned), HANGS).success();
@@ -98,7 +98,7 @@ fn a_plan_keeps_what_it_measured() {
 
 #[test]
 fn fpm_measures_again_under_other_conditions_but_starts_with_what_is_known() {
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     let folder = make_folder();
     let first = multiply(&mpi, &folder, "--strategy fpm");
     change_runs(&folder, |run| {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use isochron_tests::launch::{HANGS, Mpi, SOON, cluster_configs, libraries, run};
+use isochron_tests::launch::{HANGS, Mpi, SOON, cluster_configs, libraries, open_mpi, run};
 use serde_json::Value;
 
 use crate::cluster;
@@ -285,7 +285,7 @@ fn clocks_of_several_hosts_are_compared() {
 #[test]
 fn traces_that_cannot_be_written_are_refused_before_the_work() {
     let folder = Folder::new();
-    let [mpi, _] = libraries();
+    let mpi = open_mpi();
     for (line, reason) in [
         ("mxm --size 64 --trace @", "is a folder"),
         ("mxm --size 64 --trace @missing/t.json", "there is no folder"),
