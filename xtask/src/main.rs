@@ -37,6 +37,7 @@ mod report;
 mod stencils;
 mod steps;
 mod test;
+mod vendor;
 mod wheel;
 mod workspace;
 
@@ -84,10 +85,15 @@ enum Task {
         /// Also pack the programs of the multi-rank tests
         #[arg(long)]
         tests: bool,
+        /// Also make a container image of it (OCI), for Apptainer, podman and Kubernetes
+        #[arg(long)]
+        image: bool,
         /// The MPI library that the program is built with and whose launcher is packed
         #[arg(long, value_enum, default_value_t = mpi::Library::OpenMpi)]
         mpi: mpi::Library,
     },
+    /// Pack the last commit and the sources of all crates into one archive that builds without a network
+    Vendor,
     /// Install the library, header and Fortran module for programs in C, C++ and Fortran
     Install(prefix::PrefixOptions),
     /// Build the Python package and pack it as a wheel, for one MPI library or for none
@@ -150,11 +156,12 @@ fn run(task: Task, steps: &mut Steps) -> Result<()> {
         Task::Ci => {
             check::run(&workspace, steps)?;
             test::run(&workspace, steps, &test::TestOptions::default())?;
-            bundle::run(&workspace, steps, mpi::Library::OpenMpi, false)
+            bundle::run(&workspace, steps, mpi::Library::OpenMpi, false, false)
         }
         Task::Lint => check::run(&workspace, steps),
         Task::Fuzz { seconds } => fuzz::run(&workspace, steps, seconds),
-        Task::Bundle { tests, mpi } => bundle::run(&workspace, steps, mpi, tests),
+        Task::Bundle { tests, image, mpi } => bundle::run(&workspace, steps, mpi, tests, image),
+        Task::Vendor => vendor::run(&workspace, steps),
         Task::Install(options) => prefix::run(&workspace, steps, &options),
         Task::Wheel { processor, without_mpi: true, .. } => {
             portable::run(&workspace, steps, &processor)

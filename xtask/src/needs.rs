@@ -42,6 +42,8 @@ pub enum Need {
     Jube,
     /// SimGrid, which replays plans.
     SimGrid,
+    /// umoci, which makes container images, and busybox in one file, their shell.
+    Umoci,
 }
 
 /// The purpose for which the machine is prepared.
@@ -49,6 +51,8 @@ pub enum Need {
 pub enum Goal {
     /// Build and run with Open MPI.
     Run,
+    /// Likewise, and make a container image.
+    Image,
     /// Build the Python package with Open MPI and pack it.
     Wheel,
     /// Build with both MPI libraries and run every test.
@@ -63,7 +67,7 @@ pub enum Goal {
 
 impl Need {
     /// Every need, in the order in which we name them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::CCompiler,
         Self::PkgConfig,
         Self::OpenMpi,
@@ -82,6 +86,7 @@ impl Need {
         Self::Slurm,
         Self::Jube,
         Self::SimGrid,
+        Self::Umoci,
     ];
 
     /// Returns its name for users.
@@ -105,6 +110,7 @@ impl Need {
             Self::Slurm => "Slurm and munge: slurmctld, slurmd, sbatch, munged",
             Self::Jube => "JUBE 2",
             Self::SimGrid => "SimGrid: smpirun",
+            Self::Umoci => "umoci, and busybox linked statically",
         }
     }
 
@@ -114,7 +120,7 @@ impl Need {
     /// browser, and the reports of campaigns have missing peers among their failures; the peers themselves call OpenBLAS.
     pub fn is_required(self, goal: Goal) -> bool {
         match goal {
-            Goal::Run | Goal::Wheel => self != Self::OpenBlas,
+            Goal::Run | Goal::Image | Goal::Wheel => self != Self::OpenBlas,
             Goal::Test | Goal::TestAll => !matches!(self, Self::Iproute2 | Self::Chromium),
             Goal::Cluster => true,
             Goal::Peers => !self.is_for_peers() && !matches!(self, Self::Iproute2 | Self::Chromium),
@@ -126,7 +132,7 @@ impl Need {
     }
 
     fn is_for_whole_tests(self) -> bool {
-        matches!(self, Self::Slurm | Self::Jube | Self::Chromium | Self::SimGrid)
+        matches!(self, Self::Slurm | Self::Jube | Self::Chromium | Self::SimGrid | Self::Umoci)
     }
 
     fn is_wanted(self, goal: Goal) -> bool {
@@ -138,6 +144,7 @@ impl Need {
                 );
                 !is_more && !self.is_for_peers() && !self.is_for_whole_tests()
             }
+            Goal::Image => self == Self::Umoci || self.is_wanted(Goal::Run),
             Goal::Wheel => self == Self::Numpy || self.is_wanted(Goal::Run),
             Goal::Test => !self.is_for_peers() && !self.is_for_whole_tests(),
             Goal::TestAll => !self.is_for_peers(),
@@ -152,6 +159,7 @@ impl Need {
                     | Self::Jube
                     | Self::Chromium
                     | Self::SimGrid
+                    | Self::Umoci
             ),
         }
     }
@@ -190,6 +198,12 @@ impl Need {
             }
             Self::Jube => machine::can_run("jube", &["--version"]),
             Self::SimGrid => machine::can_run("smpirun", &["-version"]),
+            // ldd fails on a static program.
+            Self::Umoci => {
+                let is_static = "program=$(command -v busybox) && ! ldd \"$program\"";
+                machine::can_run("umoci", &["--version"])
+                    && machine::can_run("sh", &["-c", is_static])
+            }
             Self::Valgrind => {
                 !cfg!(target_os = "linux") || machine::can_run("valgrind", &["--version"])
             }

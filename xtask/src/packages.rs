@@ -105,8 +105,9 @@ impl Manager {
             Need::Scalapack => [&["libscalapack-openmpi-dev"], &["scalapack-openmpi-devel"], &["scalapack"], &["netlib-scalapack"], &["scalapack"]],
             Need::StarPu => [&["libstarpu-dev"], &[], &[], &["starpu@1.3"], &["starpu"]],
             Need::Valgrind => [&["valgrind"], &["valgrind"], &[], &["valgrind"], &["valgrind"]],
-            // On clusters and on macOS it comes from elsewhere.
+            // On clusters and on macOS they come from elsewhere.
             Need::Chromium => [&["chromium"], &["chromium"], &[], &[], &[]],
+            Need::Umoci => [&["umoci", "busybox-static"], &[], &[], &[], &[]],
             Need::Fortran => [&["gfortran"], &["gcc-gfortran"], &["gcc"], &["gcc"], &["gcc"]],
             Need::Slurm => [&["slurmctld", "slurmd", "slurm-client", "munge"], &["slurm", "slurm-slurmctld", "slurm-slurmd", "munge"], &[], &["slurm", "munge"], &["slurm"]],
             Need::Jube => [&["jube"], &[], &[], &["jube"], &["jube"]],
@@ -183,9 +184,14 @@ mod tests {
                             | Need::Chromium
                             | Need::Slurm
                             | Need::Jube
+                            | Need::Umoci
                     ),
-                    Manager::Dnf => matches!(need, Need::StarPu | Need::Jube | Need::SimGrid),
-                    Manager::Spack | Manager::Modules => need == Need::Chromium,
+                    Manager::Dnf => {
+                        matches!(need, Need::StarPu | Need::Jube | Need::SimGrid | Need::Umoci)
+                    }
+                    Manager::Spack | Manager::Modules => {
+                        matches!(need, Need::Chromium | Need::Umoci)
+                    }
                     _ => false,
                 };
                 if has_none {

@@ -24,7 +24,7 @@ use crate::workspace::Workspace;
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The files for compilers, which are the same with every MPI library.
-const SOURCES: [&str; 3] = [
+pub const SOURCES: [&str; 3] = [
     "runtime/c/include/isochron.h",
     "devices/kernel/include/isochron_kernel.h",
     "runtime/c/fortran/isochron.f90",

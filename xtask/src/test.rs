@@ -35,7 +35,7 @@ const TEST_THREADS: &str = "RUST_TEST_THREADS";
 pub struct TestOptions {
     /// Also all combinations of the tables (of the largest one of eight), all with the standard ABI of MPI, all programs under valgrind, reports in a browser, campaigns in jobs of
     /// Slurm, tests by ReFrame and JUBE, the Python package without MPI, training with PyTorch, the lists of public items, a minute of `fuzz`,
-    /// and a bundle with the tests
+    /// and a bundle with the tests, also as a container image
     #[arg(long)]
     pub all: bool,
     /// Print the time of each test; leaves the tests of documentation out
@@ -109,7 +109,7 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, options: &TestOptions) -> R
     if options.all {
         interface::check(workspace, steps, &open_mpi)?;
         fuzz::run(workspace, steps, FUZZ_SECONDS)?;
-        bundle::run(workspace, steps, Library::OpenMpi, true)?;
+        bundle::run(workspace, steps, Library::OpenMpi, true, true)?;
     }
     Ok(())
 }

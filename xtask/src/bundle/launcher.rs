@@ -140,7 +140,7 @@ impl BundledLauncher {
 }
 
 /// The file of a program that is named or on `PATH`.
-fn locate_program(program: &str) -> Result<PathBuf> {
+pub fn locate_program(program: &str) -> Result<PathBuf> {
     let found = machine::read_output("sh", &["-c", &format!("command -v '{program}'")]);
     let found = found.with_context(|| format!("{program} was not found"))?;
     let path = Path::new(found.trim());

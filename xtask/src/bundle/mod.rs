@@ -14,10 +14,13 @@
 //!   etc/       the environment that the scripts set
 //! ```
 //!
+//! With `--image` the same folder becomes a container image, too ([`image`]).
+//!
 //! An archive is tried before it counts: [`trial`] runs it in another place and checks the libraries that are loaded.
 
 mod contents;
 mod files;
+mod image;
 mod kernels;
 mod launcher;
 mod libraries;
@@ -43,7 +46,8 @@ const PROGRAMS: &[&str] = &["isochron"];
 /// Programs of a bundle with the tests, which tries out a machine.
 const TESTS: &[&str] = &["isochron-cases", "isochron-cuda-cases", "isochron-bench"];
 
-/// Builds with this MPI library, gathers, packs and tries out the bundle; prints the archive's path.
+/// Builds with this MPI library, gathers, packs and tries out the bundle, and the image if it is wanted; prints the archives'
+/// paths.
 ///
 /// # Errors
 /// Fails if a step fails. The MPI library may be missing or not supported, another library or `tar` may be missing, or
@@ -53,8 +57,9 @@ pub fn run(
     steps: &mut Steps,
     library: Library,
     with_tests: bool,
+    with_image: bool,
 ) -> Result<()> {
-    install::ensure(Goal::Run, steps)?;
+    install::ensure(if with_image { Goal::Image } else { Goal::Run }, steps)?;
     let mpi = build::prepare(workspace, library)?;
     let launcher = BundledLauncher::find(&mpi)?;
     let more =
@@ -101,6 +106,18 @@ pub fn run(
         }
         Ok(())
     })?;
-    println!("\n{}", show_path(&archive));
+    let mut archives = vec![archive];
+    if with_image {
+        let image = folder.join(format!("{name}-oci.tar"));
+        steps.run("image", || image::pack(&folder.join(&name), &image))?;
+        steps.run("try the image", || {
+            image::try_out(&image, &folder.join("try-image"), launcher.kind)
+        })?;
+        archives.push(image);
+    }
+    println!();
+    for archive in archives {
+        println!("{}", show_path(&archive));
+    }
     Ok(())
 }

@@ -27,7 +27,8 @@ const MANUALS: [&str; 7] = [
 const MEASUREMENT: [&str; 8] =
     ["measure", "--isolate", "--from", "2", "--to", "4", "--points", "2"];
 
-const MULTIPLICATION: [&str; 5] = ["mxm", "--size", "300", "--verify", "probe"];
+/// A small product that is checked.
+pub const MULTIPLICATION: [&str; 5] = ["mxm", "--size", "300", "--verify", "probe"];
 
 /// Unpacks the archive and moves it. Then it multiplies with it on one rank and on two, and measures each of its kernels. They
 /// may load nothing but the bundle and the C library. Then it multiplies as on a host with an older C library. Returns the bundle's folder.
