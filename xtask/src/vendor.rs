@@ -26,7 +26,7 @@ replace-with = "vendored"
 directory = "vendor"
 "#;
 
-/// What the archive is tried with, as the recipe for Spack builds it.
+/// The build by which the archive is tried; the recipe for Spack has the same.
 const BUILD: &str = "build --release --offline --frozen -p isochron-cli -p isochron-c --features isochron-cli/schemars";
 
 /// Packs the last commit with its crates, and builds from the archive in another place; prints its path and SHA-256.
@@ -55,9 +55,10 @@ pub fn run(workspace: &Workspace, steps: &mut Steps) -> Result<()> {
         let time = read_git(root, &["log", "-1", "--format=%ct"])?;
         let mut tar = Command::new("tar");
         tar.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mode=a+rX,go-w"]);
-        tar.arg(format!("--mtime=@{}", time.trim()))
-            .args(["--use-compress-program=gzip -n", "-cf"]);
-        execute(tar.arg(&archive).arg("-C").arg(&folder).arg(NAME))
+        tar.arg(format!("--mtime=@{}", time.trim()));
+        tar.args(["--use-compress-program=gzip -n", "-cf"]);
+        execute(tar.arg(&archive).arg("-C").arg(&folder).arg(NAME))?;
+        Ok(fs::remove_dir_all(&sources)?)
     })?;
     steps.run("try", || try_out(workspace, &archive, &folder.join("to try")))?;
     println!();
