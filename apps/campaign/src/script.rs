@@ -25,7 +25,7 @@ pub struct JobScript<'s> {
     pub folder: &'s Path,
     /// The `isochron` command.
     pub program: &'s Path,
-    /// Words with options of `sbatch` for every job.
+    /// Words with options of `sbatch` for every job. A colon is between the parts of a heterogeneous job.
     pub options: &'s [String],
 }
 
@@ -33,18 +33,25 @@ impl JobScript<'_> {
     /// Returns the text of the script.
     ///
     /// # Errors
-    /// Returns [`CampaignError::File`] for a path or an option that no script can hold.
+    /// Returns [`CampaignError::File`] for a path or an option that no script can hold, and for a heterogeneous job of a campaign that
+    /// says how many nodes points need.
     pub fn format(&self) -> Result<String, CampaignError> {
         if let Some(option) = self.options.iter().find(|option| option.contains(['\n', '\r'])) {
             let reason = format!("`{}` is no option of a job: a line ends in it", escape(option));
             return Err(CampaignError::file(self.file, reason));
         }
         let nodes = self.campaign.list_nodes();
+        let parts: Vec<String> = self.options.split(|word| word == ":").map(join_options).collect();
+        if parts.len() > 1 && !nodes.is_empty() {
+            let reason = "`nodes` does not say how many nodes each part of a heterogeneous job (`:`) has: remove it, or leave the \
+                          parts out and give them to `sbatch` with the script";
+            return Err(CampaignError::file(self.file, reason));
+        }
         let listed: Vec<String> = nodes.iter().map(u32::to_string).collect();
         let values = context! {
             name => escape(&self.campaign.name),
             job => name_job(&self.campaign.name),
-            options => self.options.iter().map(|word| quote_option(word)).collect::<Vec<_>>().join(" "),
+            options => parts.join("\n#SBATCH hetjob\n#SBATCH "),
             nodes => listed.join(" "),
             fewest => nodes.first(),
             file => quote_path(self.file)?,
@@ -67,6 +74,10 @@ fn name_job(campaign: &str) -> String {
         return "campaign".to_owned();
     }
     words.join("-")
+}
+
+fn join_options(words: &[String]) -> String {
+    words.iter().map(|word| quote_option(word)).collect::<Vec<_>>().join(" ")
 }
 
 /// Quotes a word for a line of options, in which only spaces, quotation marks and the sign of comments stand for something.

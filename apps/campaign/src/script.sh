@@ -25,14 +25,19 @@ if [ -z "$SLURM_JOB_ID" ]; then
     done
     exit
 fi
+
+# A heterogeneous job has the nodes of all its parts.
+nodes=0
+for part in "${!SLURM_JOB_NUM_NODES_HET_GROUP_@}"; do nodes=$((nodes + ${!part})); done
+[ "$nodes" -gt 0 ] || nodes=$SLURM_JOB_NUM_NODES
 {% endif %}
-points=$folder/{% if nodes %}nodes-$SLURM_JOB_NUM_NODES/{% endif %}points.jsonl
+points=$folder/{% if nodes %}nodes-$nodes/{% endif %}points.jsonl
 count_points() { cat "$points" 2> /dev/null | wc -l; }
 before=$(count_points)
 
 # A minute before the time limit Slurm sends USR1 to this script alone.
 trap 'is_late=1; kill -TERM "$!"' USR1
-"$isochron" campaign run "$file" --dir "$folder"{% if nodes %} --nodes "$SLURM_JOB_NUM_NODES"{% endif %} &
+"$isochron" campaign run "$file" --dir "$folder"{% if nodes %} --nodes "$nodes"{% endif %} &
 engine=$!
 wait "$engine"
 status=$?

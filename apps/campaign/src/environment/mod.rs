@@ -64,8 +64,11 @@ fn read_variables() -> Value {
 }
 
 fn is_told(name: &str) -> bool {
+    // Of each part of a heterogeneous job, Slurm tells in variables of its own: `SLURM_JOB_ID_HET_GROUP_1`, formerly `_PACK_GROUP_1`.
+    let part = ["_HET_GROUP_", "_PACK_GROUP_"].iter().find_map(|mark| name.find(mark));
+    let of_job = &name[..part.unwrap_or(name.len())];
     VARIABLES.split(' ').any(|start| name.starts_with(start))
-        && PASSING.split(' ').all(|it| it != name)
+        && PASSING.split(' ').all(|it| it != of_job)
 }
 
 /// Returns the programs and files that the commands of a campaign name, by these names, with their fingerprints and libraries.
@@ -223,6 +226,7 @@ mod tests {
             "I_MPI_PIN",
             "GOGC",
             "TF_NUM_INTEROP_THREADS",
+            "SLURM_JOB_NUM_NODES_HET_GROUP_1",
         ] {
             assert!(is_told(name), "{name}");
         }
@@ -233,6 +237,8 @@ mod tests {
             "PWD",
             "AWS_SECRET_ACCESS_KEY",
             "SLURM_JOB_ID",
+            "SLURM_JOB_ID_HET_GROUP_1",
+            "SLURM_JOB_ID_PACK_GROUP_0",
             "ISOCHRON_CAMPAIGN",
             "TERM",
         ] {

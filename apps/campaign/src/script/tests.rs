@@ -44,7 +44,7 @@ impl Cluster {
         self.folder.path().join(name)
     }
 
-    fn format(&self, options: &[String]) -> String {
+    fn try_format(&self, options: &[String]) -> Result<String, CampaignError> {
         let script = JobScript {
             campaign: &Campaign::read(&self.path("unlike.toml")).unwrap(),
             file: &self.path("unlike.toml"),
@@ -52,7 +52,16 @@ impl Cluster {
             program: &self.path("an engine"),
             options,
         };
-        script.format().unwrap()
+        script.format()
+    }
+
+    fn format(&self, options: &[String]) -> String {
+        self.try_format(options).unwrap()
+    }
+
+    /// Takes the number of nodes out of the campaign.
+    fn forget_nodes(&self) {
+        fs::write(self.path("unlike.toml"), FILE.replace("nodes = \"ranks / 2\"\n", "")).unwrap();
     }
 
     /// Runs the script with these words and variables; returns its end, and the lines that commands have noted.
@@ -136,10 +145,31 @@ fn options_are_a_line_of_their_own() {
 }
 
 #[test]
+fn the_parts_of_a_heterogeneous_job_have_their_own_options() {
+    let options = ["-p", "slow", ":", "-p", "fast"].map(str::to_owned);
+    let cluster = Cluster::new("exit 0");
+    let refused = cluster.try_format(&options).unwrap_err().to_string();
+    assert!(refused.contains("`nodes` does not say"), "{refused}");
+    cluster.forget_nodes();
+    let text = cluster.format(&options);
+    assert!(text.contains("#SBATCH -p slow\n#SBATCH hetjob\n#SBATCH -p fast\n"), "{text}");
+}
+
+#[test]
+fn a_heterogeneous_job_has_the_nodes_of_all_its_parts() {
+    // Slurm says of the first part alone how many nodes "the job" has.
+    let variables = ["", "_HET_GROUP_0", "_HET_GROUP_1"];
+    let variables = variables.map(|part| format!("SLURM_JOB_NUM_NODES{part}"));
+    let mut variables: Vec<_> = variables.iter().map(|name| (name.as_str(), "2")).collect();
+    variables.push(("SLURM_JOB_ID", "7"));
+    let (_, noted) = Cluster::new("exit 0").run(&[], &variables);
+    assert_eq!(noted, STARTED.replace("nodes 2", "nodes 4"));
+}
+
+#[test]
 fn a_campaign_that_does_not_say_how_many_nodes_has_one_job() {
     let cluster = Cluster::new("exit 0");
-    let text = FILE.replace("nodes = \"ranks / 2\"\n", "");
-    fs::write(cluster.path("unlike.toml"), text).unwrap();
+    cluster.forget_nodes();
     fs::write(cluster.path("job"), cluster.format(&[])).unwrap();
     let (output, noted) = cluster.run_job();
     let started = STARTED.replace(" --nodes 2", "");
@@ -169,14 +199,7 @@ fn no_name_and_no_option_becomes_a_line_of_the_script() {
         assert_eq!(lines(name), lines("unlike hosts"), "{name:?}");
     }
     for option in ["--comment=a\ntouch pwned", "-J\rx"] {
-        let script = JobScript {
-            campaign: &Campaign::read(&cluster.path("unlike.toml")).unwrap(),
-            file: &cluster.path("unlike.toml"),
-            folder: &cluster.path("results"),
-            program: &cluster.path("an engine"),
-            options: &[option.to_owned()],
-        };
-        let refused = script.format().unwrap_err().to_string();
+        let refused = cluster.try_format(&[option.to_owned()]).unwrap_err().to_string();
         assert!(refused.contains("a line ends in it"), "{refused}");
     }
 }
