@@ -13,11 +13,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use isochron_cluster::EmulatedCluster;
+use isochron_tests::emulator::emulate;
 use isochron_tests::launch::{HANGS, Outcome, is_whole, native_libraries, open_mpi, run};
 use serde_json::Value;
 
 use crate::cluster;
 use crate::command::{Folder, json};
+use crate::docs::{find_root, write_program};
 
 /// The settings of Slurm that do not depend on the test.
 const SETTINGS: &str = "\
@@ -50,7 +52,13 @@ struct Slurm {
 impl Slurm {
     /// Starts Slurm on some hosts of two cores; `None` where the machine cannot emulate hosts.
     fn start(test: &str, hosts: usize) -> Option<Self> {
-        let cluster = cluster::bring_up(test, hosts, None, &[])?;
+        let nodes = format!("NodeName=iso-[1-{hosts}] CPUs=2 RealMemory=1000\n");
+        Self::start_on(test, &vec!["none"; hosts], &nodes)
+    }
+
+    /// Starts Slurm on hosts with these quotas, which `nodes` tells Slurm.
+    fn start_on(test: &str, quotas: &[&str], nodes: &str) -> Option<Self> {
+        let cluster = cluster::bring_up(test, quotas.len(), None, quotas)?;
         let folder = Folder::new();
         let place = folder.path("");
         let mut settings = format!("{SETTINGS}AuthInfo=socket={place}munge.socket\n");
@@ -65,8 +73,10 @@ impl Slurm {
         ] {
             writeln!(settings, "{key}={place}{file}").expect("a string");
         }
-        writeln!(settings, "NodeName=iso-[1-{hosts}] CPUs=2 RealMemory=1000").expect("a string");
+        settings += nodes;
         folder.write("slurm.conf", &settings);
+        // Any device does: Slurm only counts it.
+        folder.write("gres.conf", "NodeName=iso-[3-4] Name=gpu File=/dev/null\n");
         let slurm = Self { cluster, folder };
         slurm.start_daemons();
         Some(slurm)
@@ -100,7 +110,11 @@ impl Slurm {
     /// Makes a command on a host.
     fn command<W: AsRef<OsStr>>(&self, host: &str, words: &[W]) -> Command {
         let mut command = self.cluster.command(host, words).expect("a host");
-        command.current_dir(self.folder.path("")).env("SLURM_CONF", self.folder.path("slurm.conf"));
+        let path = std::env::var("PATH").unwrap_or_default();
+        command
+            .current_dir(self.folder.path(""))
+            .env("SLURM_CONF", self.folder.path("slurm.conf"))
+            .env("PATH", format!("{}:{path}", self.folder.path("")));
         command
     }
 
@@ -286,4 +300,113 @@ fn a_campaign_goes_on_in_job_after_job_until_it_ends() {
         assert_eq!(places.collect::<BTreeSet<_>>().len(), 4, "{points:?}");
         assert!(points.iter().all(|line| line["status"] == "done"), "{points:?}");
     }
+}
+
+/// Two partitions of unlike hosts, of which each one of the second has a GPU.
+const PARTITIONS: &str = "\
+GresTypes=gpu
+SchedulerParameters=bf_interval=1
+NodeName=iso-[1-2] CPUs=1 RealMemory=1000
+NodeName=iso-[3-4] CPUs=2 RealMemory=1000 Gres=gpu:1
+PartitionName=slow Nodes=iso-[1-2]
+PartitionName=fast Nodes=iso-[3-4]
+";
+
+/// Stands for `isochron`: hosts have a driver of CUDA only if they have a GPU.
+///
+/// Its two parts do not end at the same moment, since `srun` of Slurm before 24.11 may then wait for ever.
+const WITH_DRIVER: &str = "#!/bin/sh
+case $(hostname) in
+iso-[34]) LD_LIBRARY_PATH=@DRIVER @PROGRAM \"$@\"; status=$?; sleep 1; exit $status ;;
+esac
+exec @PROGRAM \"$@\"
+";
+
+/// What a job does besides what the guide shows: it uses its second part alone, and starts parts with unlike settings.
+const FURTHER: &str = "
+srun --het-group=1 --mpi=pmix isochron mxm --size 256 --json > part.json
+srun --mpi=pmix --het-group=0 env ISOCHRON_OWN=1 isochron topology : --het-group=1 isochron topology 2> refused
+";
+
+/// A campaign whose contender has ranks in both parts of a heterogeneous job.
+const BOTH: &str = r#"
+name = "both"
+[sweep]
+n = [128, 256]
+[[contender]]
+name = "ours"
+launch = "srun --het-group=0,1 --mpi=pmix"
+command = "isochron mxm --size {n}"
+result = { regex = 'wall_s=(?P<wall_s>\S+)' }
+[repeat]
+min = 1
+max = 1
+again = 0
+"#;
+
+/// Returns the job script of the guide that has parts in two partitions.
+fn read_guide() -> String {
+    let guide = fs::read_to_string(find_root().join("docs/guide.md")).expect("a guide");
+    let mut blocks = guide.split("```sh\n").filter_map(|text| text.split("```").next());
+    blocks.find(|block| block.contains("#SBATCH hetjob")).expect("a job").to_owned()
+}
+
+/// Returns the hosts of a report, each with the kinds of its devices and the number of their cores.
+fn list_devices(report: &Value) -> Vec<String> {
+    assert_eq!(report["verified"], true, "{report}");
+    let nodes = report["nodes"].as_array().expect("nodes").iter();
+    let described = nodes.map(|node| {
+        let devices = node["devices"].as_array().expect("devices").iter().map(|device| {
+            let cores = device["cores"].as_array().expect("cores").len();
+            format!(" {} {cores}", device["kind"].as_str().expect("a kind"))
+        });
+        format!("{}{}", node["host"].as_str().expect("a host"), devices.collect::<String>())
+    });
+    described.collect()
+}
+
+#[test]
+fn a_heterogeneous_job_is_one_world_over_two_partitions() {
+    if !is_whole() {
+        return;
+    }
+    let quotas = ["50%", "50%", "none", "none"];
+    let Some(slurm) = Slurm::start_on("parts", &quotas, PARTITIONS) else {
+        return;
+    };
+    let mpi = open_mpi();
+    let folder = &slurm.folder;
+    let driver = folder.path("driver");
+    fs::create_dir(&driver).expect("a folder");
+    emulate(&mut Command::new("true"), Path::new(&driver));
+    let program = mpi.isochron.display().to_string();
+    let program = WITH_DRIVER.replace("@DRIVER", &driver).replace("@PROGRAM", &program);
+    write_program(Path::new(&folder.path("isochron")), &program);
+    let read_file = |name: &str| read(Path::new(&folder.path(name)));
+
+    folder.write("job", &(read_guide() + FURTHER));
+    // The last command of the job is refused.
+    slurm.run_on("iso-1", &["sbatch", "--wait", "--output=job.out", "job"]).failure(2);
+    let slow = ["iso-1 cpu 1", "iso-2 cpu 1"].map(str::to_owned);
+    let fast = ["iso-3 cpu 1 cuda 1", "iso-4 cpu 1 cuda 1"].map(str::to_owned);
+    assert_eq!(list_devices(&json(&read_file("run.json"))), [slow, fast.clone()].concat());
+    assert_eq!(list_devices(&json(&read_file("part.json"))), fast);
+    let health = json(&read_file("health.json"));
+    let devices = health["devices"].as_array().expect("devices");
+    let hosts: BTreeSet<&str> = devices.iter().filter_map(|it| it["host"].as_str()).collect();
+    assert_eq!(hosts, BTreeSet::from(["iso-1", "iso-2", "iso-3", "iso-4"]), "{health}");
+    let refused = read_file("refused");
+    let differing = "ISOCHRON_OWN is 1 on ranks 0-1, not given on ranks 2-3";
+    assert!(refused.contains(differing), "{refused}");
+
+    folder.write("both.toml", BOTH);
+    let options = "--partition=slow --nodes=2 --exclusive : --partition=fast --nodes=2 --exclusive";
+    let line = format!("isochron campaign script both.toml --dir results -- {options}");
+    folder.write("both.sbatch", &slurm.print(&line));
+    slurm.print("sbatch --wait --output=both.out both.sbatch");
+    let points = read_file("results/points.jsonl");
+    let points: Vec<Value> = points.lines().map(json).collect();
+    assert!(points.len() == 2 && points.iter().all(|it| it["status"] == "done"), "{points:?}");
+    let report = slurm.print("isochron campaign report results");
+    assert!(report.contains("iso-1 iso-2 iso-3 iso-4"), "{report}");
 }
