@@ -115,12 +115,12 @@ pub fn wheel_without_mpi() -> PathBuf {
     variable("ISOCHRON_WHEEL_WITHOUT_MPI")
 }
 
-/// The wheel of an mpi4py for the standard ABI, which is there if [all](is_whole) is to be run.
+/// The folder with MPICH and an mpi4py for the standard ABI as wheels, which is there if [all](is_whole) is to be run.
 ///
 /// # Panics
 /// When it is not in the environment.
-pub fn mpi4py_for_abi() -> PathBuf {
-    variable("ISOCHRON_MPI4PY_ABI")
+pub fn wheels_for_abi() -> PathBuf {
+    variable("ISOCHRON_WHEELS_ABI")
 }
 
 /// The browser in which reports are opened; `None` if not [all](is_whole) is to be run, or there is no browser.
@@ -194,8 +194,9 @@ impl Mpi {
         arguments: &[A],
     ) -> Command {
         let mut command = Command::new(&self.mpirun);
-        if self.name == "abi" {
-            let prefix = self.mpirun.parent().and_then(Path::parent).expect("a prefix");
+        if self.name == "abi"
+            && let Some(prefix) = self.mpirun.parent().and_then(Path::parent)
+        {
             command.env("LD_LIBRARY_PATH", prefix.join("lib"));
         }
         if self.name == "openmpi" {

@@ -2,7 +2,13 @@
  *
  * They ask for conversions of handles to integers of Fortran, which the ABI leaves to Fortran's side. Its own conversions to
  * integers of C stand in for them. */
-#include <mpi_abi.h>
+#ifndef ISOCHRON_MPI_H
+#define ISOCHRON_MPI_H
+/* MPICH has both in one folder. */
+#ifndef MPI_ABI
+#define MPI_ABI
+#endif
+#include_next <mpi.h>
 
 typedef int MPI_Fint;
 #define MPI_Comm_c2f MPI_Comm_toint
@@ -25,3 +31,4 @@ typedef int MPI_Fint;
 #define MPI_Type_f2c MPI_Type_fromint
 #define MPI_Win_c2f MPI_Win_toint
 #define MPI_Win_f2c MPI_Win_fromint
+#endif

@@ -22,6 +22,16 @@ pub fn read_variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
 }
 
+/// Lets a command look into a folder before all others of this variable.
+pub fn put_first(command: &mut Command, variable: &str, folder: &Path) {
+    let rest = env::var_os(variable).unwrap_or_default();
+    let all = std::iter::once(folder.to_owned()).chain(env::split_paths(&rest));
+    // Joining fails only on a folder with a colon in its name, in which nothing is found.
+    if let Ok(path) = env::join_paths(all) {
+        command.env(variable, path);
+    }
+}
+
 /// Returns `true` if a shared library with this stem (`libclang`) lies in a usual folder.
 pub fn has_library(stem: &str) -> bool {
     let mut files = library_folders()

@@ -1,6 +1,5 @@
 //! The MPI libraries: recognising one, and running ranks under it.
 
-use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -84,7 +83,8 @@ impl Library {
                 pair_of_programs("/usr/lib64/mpich/bin/", ""),
                 pair_of_programs("/opt/homebrew/opt/mpich/bin/", ""),
             ],
-            Self::Abi => vec![("mpicc_abi".to_owned(), "mpiexec".to_owned())],
+            // Its compiler and launcher may come from two installations if they are found one by one.
+            Self::Abi => Vec::new(),
         };
         chosen.into_iter().chain(usual).collect()
     }
@@ -132,12 +132,7 @@ impl MpiInstallation {
         command.env("OMPI_ALLOW_RUN_AS_ROOT", "1");
         command.env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
         if let Some(folder) = library_folder(&self.compiler) {
-            let rest = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-            let all = std::iter::once(folder).chain(env::split_paths(&rest));
-            // Joining fails only on a folder with a colon in its name, which no loader finds.
-            if let Ok(path) = env::join_paths(all) {
-                command.env("LD_LIBRARY_PATH", path);
-            }
+            machine::put_first(command, "LD_LIBRARY_PATH", &folder);
         }
     }
 

@@ -55,6 +55,8 @@ pub enum Goal {
     Image,
     /// Build the Python package with Open MPI and pack it.
     Wheel,
+    /// Build the Python package without MPI and pack it.
+    WheelWithoutMpi,
     /// Build with both MPI libraries and run every test.
     Test,
     /// Likewise, and all combinations and slow tests.
@@ -122,7 +124,7 @@ impl Need {
         match goal {
             Goal::Run | Goal::Image | Goal::Wheel => self != Self::OpenBlas,
             Goal::Test | Goal::TestAll => !matches!(self, Self::Iproute2 | Self::Chromium),
-            Goal::Cluster => true,
+            Goal::Cluster | Goal::WheelWithoutMpi => true,
             Goal::Peers => !self.is_for_peers() && !matches!(self, Self::Iproute2 | Self::Chromium),
         }
     }
@@ -146,6 +148,9 @@ impl Need {
             }
             Goal::Image => self == Self::Umoci || self.is_wanted(Goal::Run),
             Goal::Wheel => self == Self::Numpy || self.is_wanted(Goal::Run),
+            Goal::WheelWithoutMpi => {
+                matches!(self, Self::CCompiler | Self::PkgConfig | Self::Numpy)
+            }
             Goal::Test => !self.is_for_peers() && !self.is_for_whole_tests(),
             Goal::TestAll => !self.is_for_peers(),
             Goal::Cluster => matches!(self, Self::CCompiler | Self::Iproute2),

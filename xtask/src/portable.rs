@@ -33,7 +33,7 @@ const WITHOUT: [&str; 10] =
 /// # Errors
 /// Fails when a step fails.
 pub fn run(workspace: &Workspace, steps: &mut Steps, processor: &str) -> Result<()> {
-    install::ensure(Goal::Wheel, steps)?;
+    install::ensure(Goal::WheelWithoutMpi, steps)?;
     let wheel = steps.run("wheel without MPI", || pack(workspace, processor))?;
     println!("\n{}", show_path(&wheel));
     Ok(())
@@ -60,17 +60,11 @@ pub fn pack(workspace: &Workspace, processor: &str) -> Result<PathBuf> {
     build.args(["--target", &triple, "--compatibility"]);
     build.arg(format!("manylinux_{}", GLIBC.replace('.', "_"))).arg("--out").arg(&out);
     build.arg("--manifest-path").arg(workspace.root().join("runtime/python/Cargo.toml"));
-    build.env("CARGO_TARGET_DIR", &target).env("PATH", put_first(&tools)?);
+    build.env("CARGO_TARGET_DIR", &target);
+    machine::put_first(&mut build, "PATH", &tools);
     build.env("PKG_CONFIG_LIBDIR", hwloc.join("lib/pkgconfig")).env("PKG_CONFIG_ALLOW_CROSS", "1");
     execute(&mut build)?;
     wheel::find_wheel(&out)
-}
-
-/// Returns `PATH` with a folder before all others.
-fn put_first(folder: &Path) -> Result<std::ffi::OsString> {
-    let rest = env::var_os("PATH").unwrap_or_default();
-    let all = std::iter::once(folder.to_owned()).chain(env::split_paths(&rest));
-    Ok(env::join_paths(all)?)
 }
 
 /// Compiles hwloc as a static library into `prefix`, if it is not there. Returns the folder.
@@ -125,6 +119,7 @@ fn fetch_sources(folder: &Path) -> Result<PathBuf> {
     }
     let settings = [
         format!("Dir::State::lists={}", lists.display()),
+        format!("Dir::Cache={}", folder.display()),
         format!("Dir::Etc::sourceparts={}", parts.display()),
         "Dir::Etc::sourcelist=-".to_owned(),
     ];
@@ -134,7 +129,10 @@ fn fetch_sources(folder: &Path) -> Result<PathBuf> {
         execute(command.current_dir(folder)).context(wanted)?;
     }
     let mut files = fs::read_dir(folder)?.flatten().map(|entry| entry.path());
-    let archive = files.find(|path| path.to_string_lossy().contains(".orig.tar."));
+    let archive = files.find(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.contains(".orig.tar.") && !name.ends_with(".asc")
+    });
     archive.context(wanted)
 }
 

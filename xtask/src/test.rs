@@ -77,9 +77,10 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, options: &TestOptions) -> R
     command.env("ISOCHRON_TEST_ALL", if options.all { "1" } else { "0" });
     command.env(TEST_THREADS, choose_test_threads(options.all));
     command.env("ISOCHRON_PYTHON_PACKAGES", packages);
-    name_programs(&mut command, workspace, &abi, PROGRAMS);
-    for mpi in tested {
+    for mpi in [&open_mpi, &mpich, &abi] {
         name_programs(&mut command, workspace, mpi, PROGRAMS);
+    }
+    for mpi in tested {
         let wheel = steps.run("wheel", || wheel::pack(workspace, mpi))?;
         command.env(format!("ISOCHRON_WHEEL_{}", mpi.kind.suffix()), wheel);
     }
@@ -90,8 +91,8 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, options: &TestOptions) -> R
         let wheel =
             steps.run("wheel without MPI", || portable::pack(workspace, env::consts::ARCH))?;
         command.env("ISOCHRON_WHEEL_WITHOUT_MPI", wheel);
-        let mpi4py = steps.run("mpi4py", || wheel::build_mpi4py(workspace, &abi))?;
-        command.env("ISOCHRON_MPI4PY_ABI", mpi4py);
+        let wheels = steps.run("mpi4py", || wheel::provide_abi_wheels(workspace, &abi))?;
+        command.env("ISOCHRON_WHEELS_ABI", wheels);
         let reframe = steps.run("ReFrame", || wheel::provide_reframe(workspace))?;
         command.env("ISOCHRON_REFRAME", reframe);
         let torch = steps.run("PyTorch", || wheel::provide_torch(workspace))?;

@@ -29,7 +29,7 @@ const TORCH: [&str; 2] = ["torch==2.15.0", "numpy==2.4.6"];
 const MPICH: &str = "mpich==5.0.2";
 
 /// The packages that the tests install. mpi4py finds the MPI library of a process at run time.
-const PACKAGES: [&str; 4] = ["mpi4py==4.1.2", "numpy==2.4.6", "scipy==1.17.1", MPICH];
+const PACKAGES: [&str; 3] = ["mpi4py==4.1.2", "numpy==2.4.6", "scipy==1.17.1"];
 
 /// Builds with this MPI library and packs the wheel; prints its path.
 ///
@@ -127,21 +127,21 @@ pub fn provide_abi(workspace: &Workspace) -> Result<MpiInstallation> {
     Ok(MpiInstallation { kind: Library::Abi, compiler, launcher })
 }
 
-/// Compiles mpi4py for the standard ABI, of which there is no wheel. Returns the path of the wheel.
+/// Fetches MPICH, and compiles mpi4py for the standard ABI, of which there is no wheel. Returns the folder of both wheels.
 ///
 /// # Errors
-/// Fails when its sources cannot be fetched, or do not compile.
-pub fn build_mpi4py(workspace: &Workspace, abi: &MpiInstallation) -> Result<PathBuf> {
+/// Fails when they cannot be fetched, or do not compile.
+pub fn provide_abi_wheels(workspace: &Workspace, abi: &MpiInstallation) -> Result<PathBuf> {
     let [mpi4py, ..] = PACKAGES;
     let folder = workspace.target(Library::Abi).join(mpi4py);
     if find_wheel(&folder).is_err() {
         let mut build = call_pip(&provide_tools(workspace)?);
         build.args(["wheel", "--no-deps", "--no-binary", "mpi4py", "--wheel-dir"]);
         // Optimised it takes minutes.
-        build.arg(&folder).arg(mpi4py).env("MPICC", &abi.compiler).env("CFLAGS", "-O0");
+        build.arg(&folder).args([mpi4py, MPICH]).env("MPICC", &abi.compiler).env("CFLAGS", "-O0");
         execute(&mut build)?;
     }
-    find_wheel(&folder)
+    Ok(folder)
 }
 
 /// Returns the folder of the programs of some packages, and makes an environment for them if they are missing.

@@ -47,6 +47,10 @@ impl JobScript<'_> {
                           parts out and give them to `sbatch` with the script";
             return Err(CampaignError::file(self.file, reason));
         }
+        if parts.len() > 1 && parts.iter().any(String::is_empty) {
+            let reason = "a part of a heterogeneous job is empty: `:` stands between two parts";
+            return Err(CampaignError::file(self.file, reason));
+        }
         let listed: Vec<String> = nodes.iter().map(u32::to_string).collect();
         let values = context! {
             name => escape(&self.campaign.name),

@@ -20,6 +20,7 @@ folder={{ folder }}
 isochron={{ program }}
 {% if nodes %}
 if [ -z "$SLURM_JOB_ID" ]; then
+    case " $* " in *' : '*) echo "a job of several parts has no number of nodes: give them to sbatch" >&2; exit 2 ;; esac
     for nodes in {{ nodes }}; do
         sbatch --nodes="$nodes" "$@" "$0" || exit
     done

@@ -243,7 +243,7 @@ typedef struct {
   int64_t rank;
   // Number of ranks.
   int64_t size;
-  // Gathers bytes of all ranks, as many of each: writes those of rank r at all + r * bytes. Returns 0, or another number if the group does
+  // Gathers bytes bytes from every rank, and writes the data of rank r at all + r * bytes. Returns 0, or another number if the group does
   // not work any more. All ranks call it together.
   int (*all_gather)(void *context, const void *data, int64_t bytes, void *all);
   // Passed on to all_gather.
@@ -938,12 +938,12 @@ int isochron_scheme_end(isochron_scheme_t *order);
 #if defined(MPI_VERSION) && !defined(ISOCHRON_OPEN_COMM)
 #define ISOCHRON_OPEN_COMM
 /* The standard ABI of MPI has its own conversions, and so has the library that is built for it. */
-#ifdef MPI_ABI_VERSION
-#define isochron_to_int MPI_Comm_toint
-#define isochron_from_int MPI_Comm_fromint
+#if defined(MPI_ABI_VERSION) && !defined(OPEN_MPI) && !defined(MPICH_NAME)
+#define Isochron_to_int MPI_Comm_toint
+#define Isochron_from_int MPI_Comm_fromint
 #else
-#define isochron_to_int MPI_Comm_c2f
-#define isochron_from_int MPI_Comm_f2c
+#define Isochron_to_int MPI_Comm_c2f
+#define Isochron_from_int MPI_Comm_f2c
 #endif
 
 /* Opens a session as isochron_open does, for an MPI_Comm: mpi.h was included before this header. */
@@ -952,7 +952,7 @@ static inline int isochron_open_comm(MPI_Comm comm, const char *config, isochron
   int begun = 0, ended = 0;
   MPI_Initialized(&begun);
   MPI_Finalized(&ended);
-  return isochron_open(begun && !ended ? (int)isochron_to_int(comm) : 0, config, session);
+  return isochron_open(begun && !ended ? (int)Isochron_to_int(comm) : 0, config, session);
 }
 
 /* Makes a group as isochron_group does, as an MPI_Comm: MPI_COMM_NULL on ranks that are free, and after a failure. */
@@ -961,12 +961,12 @@ static inline int isochron_group_comm(MPI_Comm comm, const int64_t *places, int6
   int begun = 0, ended = 0, number = 0, status;
   MPI_Initialized(&begun);
   MPI_Finalized(&ended);
-  status = isochron_group(begun && !ended ? (int)isochron_to_int(comm) : 0, places, n_places, group ? &number : 0);
+  status = isochron_group(begun && !ended ? (int)Isochron_to_int(comm) : 0, places, n_places, group ? &number : 0);
   if (group)
-    *group = status == ISOCHRON_OK ? isochron_from_int(number) : MPI_COMM_NULL;
+    *group = status == ISOCHRON_OK ? Isochron_from_int(number) : MPI_COMM_NULL;
   return status;
 }
 
-#undef isochron_to_int
-#undef isochron_from_int
+#undef Isochron_to_int
+#undef Isochron_from_int
 #endif

@@ -24,7 +24,7 @@ pub struct GroupTable {
     pub rank: i64,
     /// Number of ranks.
     pub size: i64,
-    /// Gathers bytes of all ranks, as many of each: writes those of rank r at all + r * bytes. Returns 0, or another number if the group does
+    /// Gathers `bytes` bytes from every rank, and writes the data of rank r at all + r * bytes. Returns 0, or another number if the group does
     /// not work any more. All ranks call it together.
     pub all_gather: Option<
         unsafe extern "C" fn(
@@ -61,7 +61,7 @@ impl OpenGroup {
         Ok(Self { rank, size, all_gather, context: table.context })
     }
 
-    /// Gathers as many bytes of each rank.
+    /// Gathers the same number of bytes from every rank.
     fn gather_alike(&self, data: &[u8]) -> Result<Vec<u8>, String> {
         let bytes = self.size.saturating_mul(data.len());
         let mut all = Vec::new();

@@ -8,7 +8,9 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 
-use crate::errors::{Count, RaisedError, check_methods, describe, keep_exception};
+use crate::errors::{
+    Count, RaisedError, check_methods, describe, forget_exception, keep_exception,
+};
 use crate::thread_bound::{ThreadBound, run_detached};
 
 /// Takes the ranks of a communicator of mpi4py, or of a group; without one, a single local rank.
@@ -52,6 +54,7 @@ impl Group for ObjectGroup {
     }
 
     fn all_gather(&self, data: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+        forget_exception();
         let gathered = Python::attach(|py| {
             let data = PyBytes::new(py, data);
             let gathered = self.object.bind(py).call_method1("all_gather", (data,))?;
@@ -139,6 +142,11 @@ fn adopt_handle(comm: &Bound<'_, PyAny>) -> Result<(isochron::prelude::MpiComm, 
     }
     let theirs: String = mpi4py.call_method0("Get_library_version")?.extract()?;
     compare_libraries(theirs.trim_end_matches('\0').trim())?;
+    if !isochron::mpi::environment::is_initialized() {
+        let reason = "this process has the MPI library of mpi4py and, beside it, another one of this package: compile mpi4py with the compiler of \
+                      this one, as MPICC=mpicc_abi pip install --no-binary mpi4py mpi4py";
+        return Err(RaisedError::refuse("comm", "of another MPI library", reason));
+    }
     let handle: i32 = comm.call_method0("py2f")?.extract()?;
     // SAFETY: a communicator of mpi4py is live, or the null one; both use the same library.
     let adopted = run_detached(py, || unsafe { MpiComm::adopt_fortran(handle) });

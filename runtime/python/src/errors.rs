@@ -138,6 +138,11 @@ pub(crate) fn keep_exception(exception: PyErr) {
     OF_GROUP.set(Some(exception));
 }
 
+/// Forgets one that a call has not raised, because it had an error of its own.
+pub(crate) fn forget_exception() {
+    OF_GROUP.take();
+}
+
 impl From<Error> for RaisedError {
     fn from(error: Error) -> Self {
         let text = error.to_string();

@@ -9,7 +9,7 @@ use isochron_tests::launch::{
     HANGS, Mpi, Outcome, native_libraries, open_mpi, python, python_packages, run,
 };
 use isochron_tests::launch::{
-    is_whole, mpi4py_for_abi, standard_abi, torch_programs, wheel_without_mpi,
+    is_whole, standard_abi, torch_programs, wheel_without_mpi, wheels_for_abi,
 };
 use serde_json::Value;
 
@@ -71,9 +71,10 @@ impl Environment {
                 Self::OpenMpi => vec![open_mpi + "[mpi]"],
                 Self::Mpich => vec![mpich + "[mpi]"],
                 Self::Abi => {
-                    let wheels = [standard_abi().wheel(), mpi4py_for_abi()];
-                    let wheels = wheels.map(|wheel| wheel.display().to_string()).into_iter();
-                    wheels.chain(["mpich".to_owned()]).collect()
+                    let others = std::fs::read_dir(wheels_for_abi()).expect("a folder");
+                    let others = others.map(|entry| entry.expect("a wheel").path());
+                    let wheels = [standard_abi().wheel()].into_iter().chain(others);
+                    wheels.map(|wheel| wheel.display().to_string()).collect()
                 }
             },
         );

@@ -20,7 +20,7 @@ const ENTRY_POINT: &str = "/opt/isochron/bin/isochron";
 /// Folders that programs and container runtimes look for.
 const FOLDERS: [&str; 8] = ["bin", "dev", "etc", "opt", "proc", "root", "sys", "tmp"];
 
-/// The user of a container is its root, and the C library is the bundle's on purpose.
+/// Open MPI refuses root, the user of a container, unless told twice. The notice about the C library is left out.
 const ENVIRONMENT: [&str; 4] = [
     "PATH=/opt/isochron/bin:/usr/local/bin:/usr/bin:/bin",
     "OMPI_ALLOW_RUN_AS_ROOT=1",

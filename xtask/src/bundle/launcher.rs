@@ -44,7 +44,9 @@ impl LauncherKind {
     pub fn of(library: Library, told: &str) -> Result<Self> {
         let first = told.lines().next().unwrap_or_default().trim();
         let kind = match library {
-            Library::Mpich | Library::Abi => told.contains("HYDRA").then_some(Self::Hydra),
+            Library::Mpich if told.contains("HYDRA") => Some(Self::Hydra),
+            // A program for the standard ABI is for the library of the host.
+            Library::Mpich | Library::Abi => None,
             Library::OpenMpi => match parse_major(first) {
                 Some(4) => Some(Self::Orte),
                 Some(5..) => Some(Self::Prrte),

@@ -64,8 +64,8 @@ fn read_variables() -> Value {
 }
 
 fn is_told(name: &str) -> bool {
-    // Of each part of a heterogeneous job, Slurm tells in variables of its own: `SLURM_JOB_ID_HET_GROUP_1`, formerly `_PACK_GROUP_1`.
-    let part = ["_HET_GROUP_", "_PACK_GROUP_"].iter().find_map(|mark| name.find(mark));
+    // Slurm has variables for each part of a heterogeneous job, such as `SLURM_JOB_ID_HET_GROUP_1`.
+    let part = name.find("_HET_GROUP_");
     let of_job = &name[..part.unwrap_or(name.len())];
     VARIABLES.split(' ').any(|start| name.starts_with(start))
         && PASSING.split(' ').all(|it| it != of_job)
@@ -238,7 +238,6 @@ mod tests {
             "AWS_SECRET_ACCESS_KEY",
             "SLURM_JOB_ID",
             "SLURM_JOB_ID_HET_GROUP_1",
-            "SLURM_JOB_ID_PACK_GROUP_0",
             "ISOCHRON_CAMPAIGN",
             "TERM",
         ] {

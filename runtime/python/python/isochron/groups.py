@@ -94,7 +94,8 @@ class ThreadGroup(Group):
             return list(table.all)
 
     def __del__(self):
-        self.leave()
+        if hasattr(self, "_table"):
+            self.leave()
 
     def leave(self):
         with self._table.changed:

@@ -150,7 +150,7 @@ impl MpiComm {
     }
 
     /// Makes a communicator over the ranks of the one that Fortran knows by this number, as [`adopt_raw`](Self::adopt_raw)
-    /// does. `MPI_Comm_c2f` gives the number in C, `py2f` in mpi4py.
+    /// does. `MPI_Comm_c2f` gives the number in C (`MPI_Comm_toint` with the standard ABI), `py2f` in mpi4py.
     ///
     /// # Errors
     /// Returns [`Error::Parameter`] for a number of which MPI knows no communicator, if MPI is not initialised, or
