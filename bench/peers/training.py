@@ -15,11 +15,12 @@ from torch.nn.functional import cross_entropy
 
 import isochron
 
+TURN = 10
 SAMPLES, BATCH, FEATURES, HIDDEN, CLASSES = 65536, 8192, 64, 256, 10
 
 
 def train(group, speeds, steps, slowed, is_even):
-    """Returns the seconds, the losses, and the samples of each rank in every step."""
+    """Pauses before the first step and after every TURN steps. Returns the losses, and the samples of each rank in every step."""
     torch.manual_seed(7)
     inputs = torch.randn(SAMPLES, FEATURES, dtype=torch.float64)
     classes = torch.randint(CLASSES, (SAMPLES,))
@@ -30,8 +31,7 @@ def train(group, speeds, steps, slowed, is_even):
     balancer = isochron.Rebalancer(BATCH, group, move_unit_s=0)
     batches = isochron.SharedBatches(balancer, SAMPLES)
     losses, shares, done = [], [], 0
-    distributed.barrier()
-    start = time.perf_counter()
+    yield
     while done < steps:
         batches.set_epoch(done // len(batches))
         for step, chosen in enumerate(batches):
@@ -41,7 +41,7 @@ def train(group, speeds, steps, slowed, is_even):
             optimizer.zero_grad()
             loss = cross_entropy(model(inputs[chosen]), classes[chosen], reduction="sum") * batches.scale(step)
             loss.backward()
-            time.sleep((time.thread_time() - before) * (2 * largest / speed - 1))
+            time.sleep((time.thread_time() - before) * (4 * largest / speed - 1))
             balancer.end()
             # One exchange for all gradients, and the loss.
             mine = torch.cat([parameter.grad.flatten() for parameter in model.parameters()] + [loss.detach().reshape(1)])
@@ -58,8 +58,9 @@ def train(group, speeds, steps, slowed, is_even):
             done += 1
             if done == steps:
                 break
-    distributed.barrier()
-    return time.perf_counter() - start, losses, shares
+            if done % TURN == 0:
+                yield
+    return losses, shares
 
 
 def main():
@@ -68,8 +69,22 @@ def main():
     torch.set_num_threads(1)
     distributed.init_process_group("gloo")
     group = isochron.TorchGroup()
-    even_s, even, _ = train(group, speeds, steps, slowed, True)
-    uneven_s, uneven, shares = train(group, speeds, steps, slowed, False)
+    # They take turns, since the machine has other work now and then.
+    runs = [train(group, speeds, steps, slowed, is_even) for is_even in (True, False)]
+    seconds, ends = [0.0, 0.0], [None, None]
+    for run in runs:
+        next(run)
+    while None in ends:
+        for place, run in enumerate(runs):
+            distributed.barrier()
+            start = time.perf_counter()
+            try:
+                next(run)
+            except StopIteration as end:
+                ends[place] = end.value
+            distributed.barrier()
+            seconds[place] += time.perf_counter() - start
+    (even_s, uneven_s), ((even, _), (uneven, shares)) = seconds, ends
     answered = None
     if slowed is not None:
         middle = steps // 2
