@@ -55,8 +55,8 @@ use workspace::Workspace;
 /// Set up this machine, then demonstrate, test, check or measure Isochron.
 ///
 /// A particular MPI library is chosen by naming its compiler and its launcher, in pairs:
-/// ISOCHRON_MPICC_OPENMPI with ISOCHRON_MPIRUN_OPENMPI, and ISOCHRON_MPICC_MPICH with
-/// ISOCHRON_MPIRUN_MPICH. ISOCHRON_PYTHON names a Python that has numpy and venv.
+/// ISOCHRON_MPICC_OPENMPI with ISOCHRON_MPIRUN_OPENMPI, ISOCHRON_MPICC_MPICH with
+/// ISOCHRON_MPIRUN_MPICH, and ISOCHRON_MPICC_ABI with ISOCHRON_MPIRUN_ABI. ISOCHRON_PYTHON names a Python that has numpy and venv.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 struct XtaskArguments {

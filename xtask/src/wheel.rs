@@ -127,7 +127,7 @@ pub fn provide_abi(workspace: &Workspace) -> Result<MpiInstallation> {
     Ok(MpiInstallation { kind: Library::Abi, compiler, launcher })
 }
 
-/// Fetches MPICH, and compiles mpi4py for the standard ABI, of which there is no wheel. Returns the folder of both wheels.
+/// Fetches MPICH as a wheel, and compiles mpi4py for the standard ABI into another. Returns their folder.
 ///
 /// # Errors
 /// Fails when they cannot be fetched, or do not compile.

@@ -243,7 +243,7 @@ typedef struct {
   int64_t rank;
   // Number of ranks.
   int64_t size;
-  // Gathers bytes bytes from every rank, and writes the data of rank r at all + r * bytes. Returns 0, or another number if the group does
+  // Gathers this many bytes from every rank, and writes the data of rank r at all + r * bytes. Returns 0, or another number if the group does
   // not work any more. All ranks call it together.
   int (*all_gather)(void *context, const void *data, int64_t bytes, void *all);
   // Passed on to all_gather.

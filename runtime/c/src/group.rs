@@ -24,7 +24,7 @@ pub struct GroupTable {
     pub rank: i64,
     /// Number of ranks.
     pub size: i64,
-    /// Gathers `bytes` bytes from every rank, and writes the data of rank r at all + r * bytes. Returns 0, or another number if the group does
+    /// Gathers this many bytes from every rank, and writes the data of rank r at all + r * bytes. Returns 0, or another number if the group does
     /// not work any more. All ranks call it together.
     pub all_gather: Option<
         unsafe extern "C" fn(

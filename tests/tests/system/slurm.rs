@@ -302,7 +302,7 @@ fn a_campaign_goes_on_in_job_after_job_until_it_ends() {
     }
 }
 
-/// Two partitions of unlike hosts, of which each one of the second has a GPU.
+/// Two partitions of unlike hosts. Each host of the second one has a GPU.
 const PARTITIONS: &str = "\
 GresTypes=gpu
 SchedulerParameters=bf_interval=1
