@@ -17,6 +17,9 @@ macro_rules! by_type {
 pub mod bad_times;
 pub mod cases;
 pub mod changes;
+#[cfg(target_os = "linux")]
+pub mod cluster;
+pub mod command;
 pub mod covering;
 pub mod disturbed;
 pub mod embedded;

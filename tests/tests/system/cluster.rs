@@ -2,107 +2,15 @@
 
 use std::process::Command;
 
-use isochron_cluster::{EmulatedCluster, MpiFamily, MpiLauncher, Spec};
-use isochron_tests::launch::{
-    HANGS, Mpi, Running, cluster_program, native_libraries, open_mpi, run,
-};
+use isochron_cluster::EmulatedCluster;
+use isochron_tests::cluster::{LINKS, bring_up, command, line_command};
+use isochron_tests::command::{Folder, json};
+use isochron_tests::launch::{HANGS, Running, native_libraries, open_mpi, run};
 use serde_json::Value;
-
-use crate::command::{Folder, json};
-
-/// Bandwidth and latency of usual links.
-pub const LINKS: Option<[&str; 2]> = Some(["1gbit", "100us"]);
-
-/// Brings up hosts with these links and quotas; `None` where they cannot be had.
-pub fn bring_up(
-    test: &str,
-    hosts: usize,
-    links: Option<[&str; 2]>,
-    quotas: &[&str],
-) -> Option<EmulatedCluster> {
-    bring_up_with(test, hosts, links, |spec| {
-        spec.quotas = quotas.iter().map(|text| text.parse().expect("a quota")).collect();
-    })
-}
-
-/// Brings up hosts with these links and what else is set.
-fn bring_up_with(
-    test: &str,
-    hosts: usize,
-    links: Option<[&str; 2]>,
-    set: impl FnOnce(&mut Spec),
-) -> Option<EmulatedCluster> {
-    let name = format!("{test}-{}", std::process::id());
-    let mut spec = Spec::new(&name, hosts).expect("a specification");
-    if let Some([bandwidth, latency]) = links {
-        spec.bandwidth = Some(bandwidth.parse().expect("a bandwidth"));
-        spec.latency = latency.parse().expect("a latency");
-    }
-    set(&mut spec);
-    EmulatedCluster::bring_up_for_test(&cluster_program(), &spec)
-}
-
-#[test]
-fn a_slow_link_is_named_with_its_cause() {
-    let slow = Some(["100mbit", "100us"]);
-    for (flaw, groups, cause, named) in [
-        ("iso-2:rate=25mbit", &[][..], "adapter", &["iso-2"][..]),
-        ("", &[2, 3], "uplink", &["iso-1", "iso-2", "iso-3", "iso-4", "iso-5"]),
-    ] {
-        let set = |spec: &mut Spec| {
-            spec.flaws = flaw.parse().into_iter().collect();
-            spec.groups = groups.to_vec();
-            spec.uplink = Some("25mbit".parse().expect("a bandwidth"));
-        };
-        let Some(cluster) = bring_up_with("links", 5, slow, set) else {
-            return;
-        };
-        let folder = Folder::new();
-        let map = folder.path("map.svg");
-        let line = format!("links --json --svg {map}");
-        let outcome = run(line_command(&cluster, &[1, 1, 1, 1, 1], &line), HANGS);
-        let found: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
-        // Other tests load the cores that all hosts share, which may look like a second flaw.
-        let findings = found["findings"].as_array().expect("a list");
-        let is_expected = |finding: &Value| {
-            finding["cause"] == cause && finding["members"] == Value::from(named.to_vec())
-        };
-        assert!(findings.iter().any(is_expected), "{flaw} {found}");
-        assert_eq!(outcome.status, Some(1));
-        let depth = found["members"][0]["groups"].as_array().map(Vec::len);
-        assert_eq!(depth, Some(usize::from(!groups.is_empty())), "{found}");
-        let levels = found["levels"].as_array().expect("a list").iter();
-        for level in levels {
-            let points = level["function"]["points"].as_array().expect("a list");
-            let times_s: Vec<f64> =
-                points.iter().filter_map(|point| point["time_s"].as_f64()).collect();
-            assert!(times_s.len() == 12 && times_s[11] > 2.0 * times_s[0], "{level}");
-        }
-        assert!(std::fs::read_to_string(&map).is_ok_and(|text| text.starts_with("<svg")));
-    }
-}
 
 /// Three hosts of unlike speed.
 fn hosts(test: &str) -> Option<EmulatedCluster> {
     bring_up(test, 3, LINKS, &["none", "none", "50%"])
-}
-
-/// The command that starts ranks on the hosts of a cluster.
-pub fn command(cluster: &EmulatedCluster, mpi: &Mpi, ranks: &[usize]) -> Command {
-    let family = match mpi.name {
-        "mpich" => MpiFamily::Mpich,
-        _ => MpiFamily::OpenMpi,
-    };
-    let launcher = MpiLauncher { mpi: family, mpirun: mpi.mpirun().to_owned() };
-    cluster.mpirun_command(&launcher, ranks).expect("ranks for each host")
-}
-
-/// The command that starts ranks of `isochron` with the words of a line.
-pub fn line_command(cluster: &EmulatedCluster, ranks: &[usize], line: &str) -> Command {
-    let mpi = open_mpi();
-    let mut command = command(cluster, &mpi, ranks);
-    command.arg(&mpi.isochron).args(line.split(' '));
-    command
 }
 
 /// Returns the document that ranks of `isochron` print.

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use isochron_cluster::EmulatedCluster;
 use isochron_tests::launch::{HANGS, Mpi, Running, is_whole, native_libraries, processes};
 
-use crate::cluster;
 use crate::silence::{PHASES, SMALL, TIMEOUT, list_lines};
+use isochron_tests::cluster;
 
 /// The hosts of each cluster; the second is lost.
 const HOSTS: [&str; 2] = ["iso-1", "iso-2"];

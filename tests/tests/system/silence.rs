@@ -9,8 +9,8 @@ use isochron_tests::launch::{
     HANGS, Mpi, Outcome, Running, is_whole, libraries, native_libraries, open_mpi, processes,
 };
 
-use crate::cluster;
 use crate::command::Folder;
+use isochron_tests::cluster;
 
 /// Arguments of a small multiplication.
 pub(super) const SMALL: &str =

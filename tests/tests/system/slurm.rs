@@ -17,9 +17,9 @@ use isochron_tests::emulator::emulate;
 use isochron_tests::launch::{HANGS, Outcome, is_whole, native_libraries, open_mpi, run};
 use serde_json::Value;
 
-use crate::cluster;
 use crate::command::{Folder, json};
 use crate::docs::{find_root, write_program};
+use isochron_tests::cluster;
 
 /// The settings of Slurm that do not depend on the test.
 const SETTINGS: &str = "\

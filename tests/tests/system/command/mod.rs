@@ -4,7 +4,6 @@ mod alone;
 mod balance;
 mod campaign;
 mod config;
-mod health;
 mod layout;
 mod measure;
 mod model;
@@ -20,6 +19,8 @@ mod simulate;
 mod topology;
 mod trace_model;
 
+pub use isochron_tests::command::{Folder, check_told, isochron, json, path_text, refused};
+
 pub use balance::UNLIKE;
 pub use measure::compile;
 
@@ -31,13 +32,6 @@ use isochron_tests::launch::{
     HANGS, Mpi, Outcome, cluster_configs, libraries, native_libraries, open_mpi, run,
 };
 use serde_json::Value;
-
-fn isochron(arguments: &[&str]) -> Outcome {
-    let mpi = open_mpi();
-    let mut command = Command::new(&mpi.isochron);
-    command.args(arguments);
-    run(command, HANGS)
-}
 
 /// Runs the command with the words of a line.
 fn run_line(line: &str) -> Outcome {
@@ -56,14 +50,6 @@ pub fn run_limited(mib: u64, line: &str) -> Outcome {
 /// The JSON that the command prints for a line.
 fn read_json(line: &str) -> Value {
     json(&run_line(&format!("{line} --json")).success())
-}
-
-fn path_text(path: &Path) -> String {
-    path.to_str().expect("a name").to_owned()
-}
-
-pub fn json(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
 /// The start of a command in namespaces of its own; `None` if the system allows none.
@@ -85,42 +71,6 @@ fn points(name: &str) -> String {
     path_text(&cluster_configs().join("models").join(name))
 }
 
-/// Files of one test.
-pub struct Folder(pub tempfile::TempDir);
-
-impl Folder {
-    pub fn new() -> Self {
-        Self(tempfile::tempdir().expect("a folder"))
-    }
-
-    pub fn path(&self, name: &str) -> String {
-        path_text(&self.0.path().join(name))
-    }
-
-    pub fn write(&self, name: &str, text: &str) -> String {
-        let path = self.path(name);
-        std::fs::write(&path, text).expect("a writable folder");
-        path
-    }
-
-    /// Splits a line into words, and replaces `@NAME` by the path of this name.
-    pub fn words(&self, line: &str) -> Vec<String> {
-        line.split_whitespace()
-            .map(|word| match word.strip_prefix('@') {
-                Some(name) => self.path(name),
-                None => word.to_owned(),
-            })
-            .collect()
-    }
-
-    pub fn make_pipe(&self, name: &str) -> String {
-        let path = self.path(name);
-        let made = Command::new("mkfifo").arg(&path).status().expect("mkfifo");
-        assert!(made.success());
-        path
-    }
-}
-
 /// Writes a platform file with three devices on two nodes: by decree, `b` and `c` are three times as slow as `a`.
 pub fn write_platform(folder: &Folder) -> String {
     folder.write("fast.points", "# block: 8\n1 0.001\n64 0.064\n");
@@ -131,19 +81,6 @@ pub fn write_platform(folder: &Folder) -> String {
     });
     let text = format!("schema = 1\n[[node]]\n{a}{b}[[node]]\n{c}");
     folder.write("slow.toml", &text)
-}
-
-/// Runs the command with the words of `line` and then `files`, and expects one message that holds `parts`.
-fn refused(line: &str, files: &[&str], parts: &[&str]) {
-    let words: Vec<&str> = line.split_whitespace().chain(files.iter().copied()).collect();
-    check_told(&isochron(&words).failure(2), parts, &words.join(" "));
-}
-
-/// Checks that a text holds `parts`.
-pub fn check_told(text: &str, parts: &[&str], what: &str) {
-    for part in parts {
-        assert!(text.contains(part), "{part:?} in {text:?} of {what}");
-    }
 }
 
 /// The command's JSON; the words of `line` follow `files`.

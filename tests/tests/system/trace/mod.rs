@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use isochron_tests::launch::{HANGS, Mpi, SOON, cluster_configs, libraries, open_mpi, run};
 use serde_json::Value;
 
-use crate::cluster;
 use crate::command::Folder;
 use crate::learnt::{SLOW, make_folder};
+use isochron_tests::cluster;
 
 /// A trace, with its times in nanoseconds.
 struct ReadTrace {

@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
+use isochron_tests::command::{Folder, check_told, json, refused};
 use isochron_tests::emulator::run_emulated;
 use isochron_tests::launch::{HANGS, Mpi, Outcome, libraries, open_mpi, run};
 use serde_json::Value;
 
-use super::{Folder, check_told, json, refused};
+use crate::take_turn;
 
 /// Points of blocks of 16: times by decree, which the arithmetic of a busy machine does not reach.
 const USUAL: &str = "# block: 16\n1 0.000003\n100000 0.3\n";
@@ -43,6 +44,7 @@ fn list<'d>(document: &'d Value, field: &str) -> Vec<&'d Value> {
 
 #[test]
 fn a_slow_device_is_named_with_its_cause_and_the_status_says_it() {
+    let _turn = take_turn();
     for mpi in libraries() {
         let folder = Folder::new();
         for (last, status, cause, words) in [
@@ -74,6 +76,7 @@ fn a_slow_device_is_named_with_its_cause_and_the_status_says_it() {
 
 #[test]
 fn a_device_that_would_exceed_the_seconds_is_named() {
+    let _turn = take_turn();
     for mpi in libraries() {
         let points = [USUAL, USUAL, USUAL, USUAL, VERY_SLOW];
         let outcome = check(&mpi, &Folder::new(), &points, "--store none");
@@ -85,6 +88,7 @@ fn a_device_that_would_exceed_the_seconds_is_named() {
 
 #[test]
 fn the_last_line_of_the_text_is_the_reason() {
+    let _turn = take_turn();
     let mpi = open_mpi();
     let folder = Folder::new();
     let points = [USUAL, USUAL, HALF, USUAL];
@@ -98,6 +102,7 @@ fn the_last_line_of_the_text_is_the_reason() {
 
 #[test]
 fn few_devices_are_compared_with_the_store_and_a_slow_one_does_not_enter_it() {
+    let _turn = take_turn();
     for mpi in libraries() {
         let folder = Folder::new();
         let compared = |points: &[&str], status: i32| {
@@ -122,9 +127,10 @@ fn few_devices_are_compared_with_the_store_and_a_slow_one_does_not_enter_it() {
 
 #[test]
 fn a_device_that_fails_is_named_and_the_others_are_checked() {
+    let _turn = take_turn();
     for mpi in libraries() {
         let settings = [("DEVICES", "2"), ("FAIL", "cublasDgemm_v2:40=719")];
-        let line = "health --seconds 1 --store none --json";
+        let line = "health --seconds 4 --store none --json";
         let outcome = run_emulated(&mpi, 1, line, &settings);
         assert_eq!(outcome.status, Some(2), "{outcome:?}");
         let document = json(&outcome.stdout);
@@ -140,6 +146,7 @@ fn a_device_that_fails_is_named_and_the_others_are_checked() {
 
 #[test]
 fn what_cannot_be_checked_has_the_status_of_a_failure() {
+    let _turn = take_turn();
     for seconds in ["0", "-1", "inf", "nan", "soon"] {
         refused(&format!("health --seconds={seconds}"), &[], &["--seconds"]);
     }
@@ -166,6 +173,7 @@ fn what_cannot_be_checked_has_the_status_of_a_failure() {
 
 #[test]
 fn a_check_that_stands_still_ends_with_the_status_of_a_failure() {
+    let _turn = take_turn();
     for mpi in libraries() {
         let folder = Folder::new();
         let platform = write_devices(&folder, &[USUAL; 2]);
