@@ -1,6 +1,7 @@
 """Ranks without an MPI library of this package, for `Rebalancer`."""
 
 import threading
+import types
 
 
 class Group:
@@ -69,7 +70,7 @@ class ThreadGroup(Group):
     @classmethod
     def make(cls, size):
         """Returns the members of a group of this size, by rank."""
-        table = _Table(size)
+        table = types.SimpleNamespace(changed=threading.Condition(), given=[None] * size, gone=None)
         return [cls(rank, table) for rank in range(size)]
 
     def rank(self):
@@ -81,17 +82,16 @@ class ThreadGroup(Group):
     def all_gather(self, data):
         table = self._table
         with table.changed:
-            last = table.rounds
-            table.given[self._rank] = data
-            if None not in table.given:
-                table.all, table.given = table.given, [None] * len(table.given)
-                table.rounds += 1
+            given = table.given
+            given[self._rank] = data
+            if None not in given:
+                table.given = [None] * len(given)
                 table.changed.notify_all()
-            while table.rounds == last:
+            while table.given is given:
                 if table.gone is not None:
                     raise RuntimeError(f"the thread of rank {table.gone} has ended")
                 table.changed.wait()
-            return list(table.all)
+            return list(given)
 
     def __del__(self):
         if hasattr(self, "_table"):
@@ -102,12 +102,3 @@ class ThreadGroup(Group):
             if self._table.gone is None:
                 self._table.gone = self._rank
             self._table.changed.notify_all()
-
-
-class _Table:
-    """Where threads put down what they give."""
-
-    def __init__(self, size):
-        self.changed = threading.Condition()
-        self.given, self.all = [None] * size, []
-        self.rounds, self.gone = 0, None
