@@ -8,9 +8,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 
-use crate::errors::{
-    Count, RaisedError, check_methods, describe, forget_exception, keep_exception,
-};
+use crate::errors::{Count, RaisedError, check_methods, describe, keep_exception};
 use crate::thread_bound::{ThreadBound, run_detached};
 
 /// Takes the ranks of a communicator of mpi4py, or of a group; without one, a single local rank.
@@ -54,7 +52,7 @@ impl Group for ObjectGroup {
     }
 
     fn all_gather(&self, data: &[u8]) -> Result<Vec<Vec<u8>>, String> {
-        forget_exception();
+        keep_exception(None);
         let gathered = Python::attach(|py| {
             let data = PyBytes::new(py, data);
             let gathered = self.object.bind(py).call_method1("all_gather", (data,))?;
@@ -62,7 +60,7 @@ impl Group for ObjectGroup {
         });
         let gathered = gathered.map_err(|error| {
             let text = format!("all_gather: {error}");
-            keep_exception(error);
+            keep_exception(Some(error));
             text
         })?;
         Ok(gathered.iter().map(|bytes| bytes.to_vec()).collect())

@@ -133,14 +133,9 @@ thread_local! {
     static OF_GROUP: Cell<Option<PyErr>> = const { Cell::new(None) };
 }
 
-/// Keeps the exception of a group of the program for the call in which it was raised.
-pub(crate) fn keep_exception(exception: PyErr) {
-    OF_GROUP.set(Some(exception));
-}
-
-/// Forgets one that a call has not raised, because it had an error of its own.
-pub(crate) fn forget_exception() {
-    OF_GROUP.take();
+/// Keeps the exception of a group of the program for the call in which it was raised. An earlier one, which its call has not raised, goes.
+pub(crate) fn keep_exception(exception: Option<PyErr>) {
+    OF_GROUP.set(exception);
 }
 
 impl From<Error> for RaisedError {
