@@ -1,7 +1,6 @@
 //! Ranks of a program that is not started by MPI: all that they need to do together is to gather bytes.
 
 use std::cell::RefCell;
-use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use isochron_devices::internal::HomeProcess;
@@ -35,6 +34,7 @@ pub trait Group {
 ///
 /// It has no messages between two ranks, so units are not moved, and no [session](crate::session) is opened on several ranks. A rank that
 /// [leaves](Comm::abandon) tells the others if the group can ([`Group::leave`]). Hosts that give themselves one name are not numbered.
+#[derive(Debug)]
 pub struct GroupComm<G> {
     group: G,
     host: String,
@@ -42,7 +42,7 @@ pub struct GroupComm<G> {
     state: RefCell<GroupState>,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct GroupState {
     /// Number of calls so far.
     calls: u64,
@@ -115,12 +115,6 @@ impl<G: Group> GroupComm<G> {
             }
             None => Ok(all),
         }
-    }
-}
-
-impl<G: fmt::Debug> fmt::Debug for GroupComm<G> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GroupComm").field("group", &self.group).finish_non_exhaustive()
     }
 }
 
