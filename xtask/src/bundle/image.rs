@@ -44,24 +44,19 @@ pub fn pack(bundle: &Path, archive: &Path) -> Result<()> {
     }
     let root = folder.join("root");
     write_root(bundle, &root)?;
-    execute(umoci("init").arg("--layout=image").current_dir(&folder))?;
-    execute(umoci("new").arg("--image=image:isochron").current_dir(&folder))?;
-    let mut insert = umoci("insert");
-    insert.args(["--rootless", "--image=image:isochron", "root", "/"]);
-    execute(insert.current_dir(&folder))?;
-    let mut config = umoci("config");
-    config.args(["--image=image:isochron", "--config.entrypoint", ENTRY_POINT]);
-    config.args(ENVIRONMENT.map(|set| format!("--config.env={set}")));
-    execute(config.current_dir(&folder))?;
-    execute(umoci("gc").arg("--layout=image").current_dir(&folder))?;
+    umoci(&folder, &["init", "--layout=image"])?;
+    umoci(&folder, &["new", "--image=image:isochron"])?;
+    umoci(&folder, &["insert", "--rootless", "--image=image:isochron", "root", "/"])?;
+    let mut config = vec!["config", "--image=image:isochron", "--config.entrypoint", ENTRY_POINT];
+    config.extend(ENVIRONMENT.iter().flat_map(|set| ["--config.env", *set]));
+    umoci(&folder, &config)?;
+    umoci(&folder, &["gc", "--layout=image"])?;
     let mut tar = Command::new("tar");
     execute(tar.arg("-cf").arg(archive).arg("-C").arg(folder.join("image")).arg("."))
 }
 
-fn umoci(task: &str) -> Command {
-    let mut umoci = Command::new("umoci");
-    umoci.arg(task);
-    umoci
+fn umoci(folder: &Path, words: &[&str]) -> Result<()> {
+    execute(Command::new("umoci").args(words).current_dir(folder))
 }
 
 /// Writes the files of the image: the bundle, busybox under all of its names, and the account of root.
@@ -91,8 +86,7 @@ pub fn try_out(archive: &Path, folder: &Path, kind: LauncherKind) -> Result<()> 
     }
     fs::create_dir_all(folder.join("image"))?;
     execute(Command::new("tar").arg("-xf").arg(archive).arg("-C").arg(folder.join("image")))?;
-    let mut unpack = umoci("unpack");
-    execute(unpack.args(["--rootless", "--image=image:isochron", "unpacked"]).current_dir(folder))?;
+    umoci(folder, &["unpack", "--rootless", "--image=image:isochron", "unpacked"])?;
     if !machine::can_run("unshare", &["--map-root-user", "--mount", "true"]) {
         println!("not run: this machine grants no namespaces of users");
         return Ok(());

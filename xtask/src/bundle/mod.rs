@@ -46,8 +46,7 @@ const PROGRAMS: &[&str] = &["isochron"];
 /// Programs of a bundle with the tests, which tries out a machine.
 const TESTS: &[&str] = &["isochron-cases", "isochron-cuda-cases", "isochron-bench"];
 
-/// Builds with this MPI library, gathers, packs and tries out the bundle, and the image if it is wanted; prints the archives'
-/// paths.
+/// Builds with this MPI library, gathers, packs and tries out the bundle, and the image if it is wanted; prints their paths.
 ///
 /// # Errors
 /// Fails if a step fails. The MPI library may be missing or not supported, another library or `tar` may be missing, or
@@ -106,18 +105,14 @@ pub fn run(
         }
         Ok(())
     })?;
-    let mut archives = vec![archive];
+    println!("\n{}", show_path(&archive));
     if with_image {
         let image = folder.join(format!("{name}-oci.tar"));
         steps.run("image", || image::pack(&folder.join(&name), &image))?;
         steps.run("try the image", || {
             image::try_out(&image, &folder.join("try-image"), launcher.kind)
         })?;
-        archives.push(image);
-    }
-    println!();
-    for archive in archives {
-        println!("{}", show_path(&archive));
+        println!("\n{}", show_path(&image));
     }
     Ok(())
 }
