@@ -1,11 +1,10 @@
 //! `cargo xtask vendor`: one archive of the last commit and of all crates, which builds without a network.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use crate::build;
 use crate::install;
@@ -74,8 +73,7 @@ fn add_crates(workspace: &Workspace, sources: &Path) -> Result<()> {
     let mut vendor = workspace.cargo(Library::OpenMpi, "vendor --quiet --locked vendor");
     execute(vendor.current_dir(sources))?;
     let config = sources.join(".cargo/config.toml");
-    let mut config = fs::OpenOptions::new().append(true).open(&config).context(".cargo")?;
-    Ok(config.write_all(SOURCE.as_bytes())?)
+    Ok(fs::write(&config, fs::read_to_string(&config)? + SOURCE)?)
 }
 
 /// Builds in a folder whose name has a blank, with no crate from elsewhere.
@@ -99,12 +97,12 @@ mod tests {
     use crate::needs::find_python;
     use crate::prefix::SOURCES;
 
-    const RECIPE: &str = "xtask/spack_repo/isochron/packages/isochron/package.py";
-
     #[test]
     fn the_recipe_for_spack_builds_and_installs_what_there_is() {
         let workspace = Workspace::locate().unwrap();
-        let recipe = workspace.root().join(RECIPE).display().to_string();
+        let recipe =
+            workspace.root().join("xtask/spack_repo/isochron/packages/isochron/package.py");
+        let recipe = recipe.display().to_string();
         if let Some(python) = find_python() {
             let parse = "import ast, sys; ast.parse(open(sys.argv[1]).read())";
             assert!(machine::can_run(&python, &["-c", parse, &recipe]), "{recipe}");
