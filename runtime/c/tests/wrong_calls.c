@@ -175,7 +175,6 @@ static void try_product(isochron_product_t *product)
   REFUSED(isochron_close_product(product));
 }
 
-/* Calls with an invalid balancer. */
 static int gather_nothing(void *context, const void *data, int64_t bytes, void *all)
 {
   (void)context, (void)data, (void)bytes, (void)all;
@@ -211,6 +210,7 @@ static void try_own_groups(void)
   ACCEPTED(isochron_close_balancer(balancer));
 }
 
+/* Calls with an invalid balancer. */
 static void try_balancer(isochron_balancer_t *balancer)
 {
   int64_t first, count;
