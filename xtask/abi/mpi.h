@@ -2,8 +2,7 @@
  *
  * They ask for conversions of handles to integers of Fortran, which the ABI leaves to Fortran's side. Its own conversions to
  * integers of C stand in for them. */
-#ifndef ISOCHRON_MPI_H
-#define ISOCHRON_MPI_H
+#pragma once
 /* MPICH has both in one folder. */
 #ifndef MPI_ABI
 #define MPI_ABI
@@ -31,4 +30,3 @@ typedef int MPI_Fint;
 #define MPI_Type_f2c MPI_Type_fromint
 #define MPI_Win_c2f MPI_Win_toint
 #define MPI_Win_f2c MPI_Win_fromint
-#endif
