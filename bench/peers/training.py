@@ -85,11 +85,9 @@ def main():
             distributed.barrier()
             seconds[place] += time.perf_counter() - start
     (even_s, uneven_s), ((even, _), (uneven, shares)) = seconds, ends
-    answered = None
-    if slowed is not None:
-        middle = steps // 2
-        before = shares[middle - 1][slowed]
-        answered = next((step for step in range(steps - middle) if shares[middle + step][slowed] <= 0.8 * before), None)
+    middle = steps // 2
+    answers = (step for step in range(steps - middle) if shares[middle + step][slowed] <= 0.8 * shares[middle - 1][slowed])
+    answered = None if slowed is None else next(answers, None)
     if group.rank() == 0:
         different = max(abs(a - b) / abs(a) for a, b in zip(even, uneven))
         print(json.dumps({
