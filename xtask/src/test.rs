@@ -95,7 +95,8 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, options: &TestOptions) -> R
         command.env("ISOCHRON_WHEELS_ABI", wheels);
         let reframe = steps.run("ReFrame", || wheel::provide_reframe(workspace))?;
         command.env("ISOCHRON_REFRAME", reframe);
-        let torch = steps.run("PyTorch", || wheel::provide_torch(workspace))?;
+        let torch = || wheel::provide_environment(workspace, "torch", &wheel::TORCH);
+        let torch = steps.run("PyTorch", torch)?;
         command.env("ISOCHRON_TORCH", torch);
     }
     command.env(cluster::VARIABLE, cluster::program_path(workspace));

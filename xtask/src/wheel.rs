@@ -23,7 +23,7 @@ const TOOLS: [&str; 2] = ["maturin==1.16.0", "wheel==0.45.1"];
 const REFRAME: &str = "ReFrame-HPC==4.10.4";
 
 /// PyTorch, with which `test --all` trains.
-const TORCH: [&str; 2] = ["torch==2.15.0", "numpy==2.4.6"];
+pub const TORCH: [&str; 2] = ["torch==2.15.0", "numpy==2.4.6"];
 
 /// An MPI library with the standard ABI.
 const MPICH: &str = "mpich==5.0.2";
@@ -106,14 +106,6 @@ fn provide_tools(workspace: &Workspace) -> Result<PathBuf> {
 /// Fails when it cannot be installed.
 pub fn provide_reframe(workspace: &Workspace) -> Result<PathBuf> {
     Ok(provide_environment(workspace, "reframe", &[REFRAME])?.join("reframe"))
-}
-
-/// Returns the folder of the programs of a Python with PyTorch, and installs it if it is missing.
-///
-/// # Errors
-/// Fails when it cannot be installed.
-pub fn provide_torch(workspace: &Workspace) -> Result<PathBuf> {
-    provide_environment(workspace, "torch", &TORCH)
 }
 
 /// Returns MPICH with the standard ABI, and installs it if it is missing.
