@@ -6,10 +6,8 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use isochron_tests::launch::{
-    HANGS, Mpi, Outcome, native_libraries, open_mpi, python, python_packages, run,
-};
-use isochron_tests::launch::{
-    is_whole, standard_abi, torch_programs, wheel_without_mpi, wheels_for_abi,
+    HANGS, Mpi, Outcome, is_whole, native_libraries, open_mpi, python, python_packages, run,
+    standard_abi, torch_programs, wheel_without_mpi, wheels_for_abi,
 };
 use serde_json::Value;
 
