@@ -50,12 +50,6 @@ struct GroupState {
     failure: Option<String>,
 }
 
-/// First word of the greeting of each rank.
-const GREETING: &str = "isochron";
-
-/// Bytes of the number of a call, before the data of each rank.
-const NUMBER_BYTES: usize = 8;
-
 impl<G: Group> GroupComm<G> {
     /// Makes the communicator of a group.
     ///
@@ -75,7 +69,7 @@ impl<G: Group> GroupComm<G> {
             home: HomeProcess::current(),
             state: RefCell::default(),
         };
-        let greeting = |rank: usize| format!("{GREETING} {rank} of {}", made.size());
+        let greeting = |rank: usize| format!("isochron {rank} of {}", made.size());
         let greetings = made.all_gather(greeting(made.rank()).as_bytes())?;
         for (rank, told) in greetings.iter().enumerate() {
             if told != greeting(rank).as_bytes() {
@@ -178,7 +172,7 @@ impl<G: Group> Comm for GroupComm<G> {
                 let theirs = theirs.map_or("none".to_owned(), |theirs| theirs.to_string());
                 return Err(self.fail(format!("gave call {theirs} of rank {rank} for call {number} of this one: all ranks make the same calls")));
             }
-            value.drain(..NUMBER_BYTES);
+            value.drain(..size_of_val(&number));
         }
         Ok(all)
     }
