@@ -525,12 +525,8 @@ def test_a_group_that_fails_is_told():
     refuses(tell(lambda data: 1 / 0), "ZeroDivisionError", kind=isochron.RunError)
 
     for raised in (OSError("lost"), KeyboardInterrupt()):
-
-        def fail(data):
-            raise raised
-
         try:
-            tell(fail)()
+            tell(unittest.mock.Mock(side_effect=raised))()
         except BaseException as error:
             # An exception is the cause, with its lines, and Ctrl-C is Ctrl-C.
             assert raised in (error, error.__cause__) and isinstance(error, (isochron.RunError, KeyboardInterrupt)), error
