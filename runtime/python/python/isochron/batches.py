@@ -8,8 +8,7 @@ class SharedBatches:
 
     Each item is the list of the indices of this rank's samples. It is empty on a rank without a share, which makes the same steps as the others.
     A step has the same samples however they are divided: their order depends on `seed` and the epoch alone. The samples of a smaller last
-    batch are divided in the same proportions; `drop_last` leaves it out. A `DataLoader` of PyTorch takes it as its `batch_sampler`, with the same
-    number of workers on all ranks; it collates no empty lists, so each rank needs a share, and `drop_last`."""
+    batch are divided in the same proportions; `drop_last` leaves it out. A `DataLoader` of PyTorch takes it as its `batch_sampler`."""
 
     def __init__(self, balancer, length, *, shuffle=True, seed=0, drop_last=False):
         self._balancer, self._length, self._shuffle, self._seed = balancer, length, shuffle, seed
