@@ -109,9 +109,8 @@ fn batches_in_c_and_fortran_are_shared_by_speed() {
 fn partitions_in_c_and_fortran_have_all_rows() {
     let folder = tempfile::tempdir().expect("a folder");
     for mpi in libraries() {
-        let sources = [("partition.c", 500), ("partition.f90", 1000)].into_iter();
-        let sources = sources.filter(|(source, _)| mpi.has_language(source));
-        for (program, of_row) in mpi.take_turns(sources) {
+        let sources = mpi.take_turns([("partition.c", 500), ("partition.f90", 1000)]);
+        for (program, of_row) in sources.filter(|(source, _)| mpi.has_language(source)) {
             let program = compile(&mpi, folder.path(), &format!("examples/{program}"), &[]);
             check_partition(&run(mpi.command::<&str>(3, &program, &[]), HANGS).success(), of_row);
         }
@@ -234,9 +233,8 @@ fn join_numbers(numbers: impl Iterator<Item = u32>) -> String {
 fn small_programs_in_c_and_fortran_multiply() {
     let folder = tempfile::tempdir().expect("a folder");
     for mpi in libraries() {
-        let sources = ["examples/product.c", "examples/product.f90"].into_iter();
-        let sources = sources.filter(|source| mpi.has_language(source));
-        for example in mpi.take_turns(sources) {
+        let sources = mpi.take_turns(["examples/product.c", "examples/product.f90"]);
+        for example in sources.filter(|source| mpi.has_language(source)) {
             let program = compile(&mpi, folder.path(), example, &[]);
             let output = run(mpi.command::<&str>(2, &program, &[]), HANGS).success();
             assert!(output.contains("each element of C is 100"), "{}: {output}", mpi.name);
