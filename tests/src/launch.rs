@@ -194,11 +194,6 @@ impl Mpi {
         arguments: &[A],
     ) -> Command {
         let mut command = Command::new(&self.mpirun);
-        if self.name == "abi"
-            && let Some(prefix) = self.mpirun.parent().and_then(Path::parent)
-        {
-            command.env("LD_LIBRARY_PATH", prefix.join("lib"));
-        }
         if self.name == "openmpi" {
             command.args(["--oversubscribe", "--bind-to", "none"]);
             // What it chooses on one host by itself, after other transports were tried for a while.

@@ -24,7 +24,9 @@ pub fn read_variable(name: &str) -> Option<String> {
 
 /// Lets a command look into a folder before all others of this variable.
 pub fn put_first(command: &mut Command, variable: &str, folder: &Path) {
-    let rest = env::var_os(variable).unwrap_or_default();
+    let own = command.get_envs().find(|(name, _)| *name == variable);
+    let own = own.and_then(|(_, value)| value.map(ToOwned::to_owned));
+    let rest = own.or_else(|| env::var_os(variable)).unwrap_or_default();
     let all = std::iter::once(folder.to_owned()).chain(env::split_paths(&rest));
     // Joining fails only on a folder with a colon in its name, in which nothing is found.
     if let Ok(path) = env::join_paths(all) {

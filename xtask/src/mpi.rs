@@ -125,12 +125,16 @@ fn pair_of_programs(prefix: &str, ending: &str) -> (String, String) {
 impl MpiInstallation {
     /// Prepares a command that builds or runs against this library.
     ///
-    /// Containers and CI machines run as root, which Open MPI refuses unless told twice. A library
-    /// outside the system's folders is put on the loader's path.
+    /// Containers and CI machines run as root, which Open MPI refuses unless told twice.
     pub fn apply(&self, command: &mut Command) {
         command.env("MPICC", &self.compiler);
         command.env("OMPI_ALLOW_RUN_AS_ROOT", "1");
         command.env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        self.lead_loader(command);
+    }
+
+    /// Puts the folder of a library outside the system's folders on the loader's path.
+    pub fn lead_loader(&self, command: &mut Command) {
         if let Some(folder) = library_folder(&self.compiler) {
             machine::put_first(command, "LD_LIBRARY_PATH", &folder);
         }

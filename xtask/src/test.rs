@@ -77,6 +77,8 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, options: &TestOptions) -> R
     command.env("ISOCHRON_TEST_ALL", if options.all { "1" } else { "0" });
     command.env(TEST_THREADS, choose_test_threads(options.all));
     command.env("ISOCHRON_PYTHON_PACKAGES", packages);
+    // The loader, and the linker of programs in C.
+    abi.lead_loader(&mut command);
     for mpi in [&open_mpi, &mpich, &abi] {
         name_programs(&mut command, workspace, mpi, PROGRAMS);
     }
