@@ -123,8 +123,8 @@ enum Subcommands {
     /// Find the levels of the network between the hosts of the job, and links that are slower than those like them
     ///
     /// One rank of each host, or all ranks of one host, exchange short and long messages in pairs, all at once, until every pair
-    /// has met. What is slow in a second look too is named with the likely cause. The exit status is 0 if nothing is slow, and 1
-    /// otherwise.
+    /// has met. What is slow in a second look too is named with the likely cause. Times of all links go into the model store, so that the
+    /// next run of these ranks need not measure them. The exit status is 0 if nothing is slow, and 1 otherwise.
     Links(links::LinksArguments),
     /// Divide a kernel's units over the ranks so that all take the same time, by measuring and dividing again
     Balance(Box<balance::DpaArguments>),
@@ -362,7 +362,7 @@ fn run_command<'a>(
         },
         Subcommands::Measure(arguments) => measure::run(comm, arguments)?,
         Subcommands::Health(arguments) => health::run(comm, arguments)?,
-        Subcommands::Links(arguments) => links::run(comm.as_ref(), arguments)?,
+        Subcommands::Links(arguments) => links::run(comm, arguments)?,
         Subcommands::Balance(arguments) => balance::run(comm.as_ref(), arguments)?,
         Subcommands::Config(arguments) => config::run(comm.as_ref(), arguments)?,
         Subcommands::Topology(arguments) if arguments.is_of_job() => {

@@ -19,6 +19,7 @@ pub use crate::plan::format_utc;
 pub use crate::plan::{check_hpopta, refuse_hpopta};
 pub use crate::session::bind::bind_rank;
 pub use crate::session::find::FoundDevices;
+pub use crate::session::models::measure_session_network;
 pub use crate::session::updates::{
     describe_devices, expect_alone, find_histories, keep_samples, prepare_updates,
 };

@@ -24,6 +24,7 @@ use crate::comm::{CollectiveCall, Comm};
 use crate::error::Error;
 use crate::partition::BenchmarkConfig;
 use crate::session::Session;
+use crate::session::models::measure_session_network;
 
 /// Model of the points of a place. A prediction follows the points; only partitioners need a shape.
 const FIT: Fit = Fit::RawPiecewise;
@@ -64,9 +65,7 @@ impl Session {
         let all = comm.gather(&mine.collect::<Result<Vec<Point>, Error>>()?)?;
         let speeds = all.iter().map(|points| FIT.model(points)).collect::<Result<_, _>>()?;
         let noise = all.iter().map(|points| find_noise(points)).fold(0.0, f64::max);
-        self.models.network.find_hosts(&*comm)?;
-        // As precisely as the longest run is worth.
-        self.models.network.measure(&*comm, f64::INFINITY)?;
+        measure_session_network(self)?;
         // Logarithms may differ between hosts in the last bit, and all must choose alike.
         let network = (comm.rank() == 0).then(|| self.models.network.network());
         let network = comm.share(0, network)?.unwrap_or_else(|| Network::flat(0.0, f64::INFINITY));

@@ -4,9 +4,14 @@ pub(crate) mod document;
 pub(crate) mod members;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
 use isochron_core::comm::{Comm, agree};
+use isochron_core::internal::measure_session_network;
+use isochron_core::session::Session;
+use isochron_core::store::StoreMode;
+use isochron_devices::blas::BlasChoice;
 use isochron_hierarchy::network::{LinkPass, LinkRequest};
 
 use crate::failure::Failure;
@@ -30,7 +35,8 @@ pub struct LinksArguments {
 }
 
 /// Runs the command on every rank; the head rank has an answer, whose exit status is 1 if something is slow.
-pub fn run(comm: &dyn Comm, arguments: &LinksArguments) -> Result<Option<Answer>, Failure> {
+pub fn run(shared: &Arc<dyn Comm>, arguments: &LinksArguments) -> Result<Option<Answer>, Failure> {
+    let comm = shared.as_ref();
     let members = Members::find(comm)?;
     if members.ranks.len() < 2 {
         return Err(Failure::input("there are no links: start at least two ranks by mpirun"));
@@ -48,6 +54,11 @@ pub fn run(comm: &dyn Comm, arguments: &LinksArguments) -> Result<Option<Answer>
         progress.show(&format!("links: round {rounds}, {pass}"));
     };
     let found = members.check(comm, &mut show, &|| false, None)?;
+    // What a session changes, as the places of threads, comes after the check.
+    let settings = Session::builder().blas(BlasChoice::Embedded).store(StoreMode::ReadWrite);
+    let mut session = settings.build(Arc::clone(shared))?;
+    measure_session_network(&mut session)?;
+    session.save_models()?;
     drop(progress);
     let Some(document) = found else {
         return Ok(None);

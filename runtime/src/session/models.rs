@@ -35,6 +35,25 @@ pub fn make_up_times(session: &mut Session, messages: &[(usize, f64)]) {
     session.measure.max_seconds = f64::INFINITY;
 }
 
+/// Measures the network between the ranks of a session as precisely as the longest run is worth, for at most about a second, and
+/// keeps it in the model store. A network that the store knows is checked by messages.
+///
+/// # Errors
+/// Returns the errors of [`Comm`](crate::comm::Comm).
+///
+/// # Collective
+/// All ranks.
+pub fn measure_session_network(session: &mut Session) -> Result<(), Error> {
+    let comm = session.comm.as_ref();
+    let SessionModels { network, store, .. } = &mut session.models;
+    network.find_hosts(comm)?;
+    network.measure(comm, f64::INFINITY)?;
+    if let Some(store) = store {
+        store.keep_network(comm.implementation(), network);
+    }
+    Ok(())
+}
+
 impl Session {
     /// Finds the knowledge of each rank's devices, on the head rank; empty without any. Notes unusual findings.
     pub(super) fn find_known(

@@ -186,4 +186,6 @@ fn ranks_of_a_host_meet_before_the_hosts_do() {
     let rounds = list_rank_rounds(&[0, 0, 0, 1, 1]);
     assert_eq!(rounds, [vec![(0, 1), (3, 4)], vec![(3, 0)]]);
     assert_eq!(list_rank_rounds(&[0]), Vec::<Vec<(usize, usize)>>::new());
+    let thousand = list_rank_rounds(&[0; 1000]);
+    assert_eq!(thousand.iter().map(Vec::len).collect::<Vec<_>>(), [500]);
 }

@@ -42,6 +42,18 @@ fn a_second_run_starts_where_the_first_one_ended() {
 }
 
 #[test]
+fn links_leave_the_network_to_the_next_run() {
+    let mpi = open_mpi();
+    let folder = make_folder();
+    let mut links = mpi.line_command(2, "links");
+    use_store(&mut links, &folder.path("store"));
+    run(links, HANGS).success();
+    let first = multiply(&mpi, &folder, "");
+    assert_eq!(list_known(&first), [KnownFrom::Fresh; 3]);
+    assert!(first.network.is_some() && first.network_known != Some(KnownFrom::Fresh));
+}
+
+#[test]
 fn a_run_that_ends_before_its_first_decision_is_kept() {
     let mpi = open_mpi();
     let folder = make_folder();
