@@ -177,7 +177,7 @@ fn compare_libraries(theirs: &str) -> Result<(), RaisedError> {
 
 #[cfg(not(feature = "mpi"))]
 fn adopt_mpi(comm: &Bound<'_, PyAny>) -> Result<Arc<dyn Comm>, RaisedError> {
-    let reason = "this package was built without MPI: leave comm out, give MpiGroup(comm), or install one that was built for the MPI library of mpi4py";
+    let reason = "this package was built without MPI: leave comm out, give a Group such as MpiGroup(comm), or install one that was built for the MPI library of mpi4py";
     Err(RaisedError::refuse_type("comm", describe(comm), reason))
 }
 

@@ -54,6 +54,9 @@ fn read_value(value: &Bound<'_, PyAny>) -> PyResult<Value> {
     if value.is_instance_of::<PyInt>() && is_huge {
         return Err(PyValueError::new_err(WHOLE_NUMBER));
     }
+    if value.extract::<f64>().is_ok_and(|number| !number.is_finite()) {
+        return Err(PyValueError::new_err("use a finite number"));
+    }
     let options = PyDict::new(py);
     options.set_item("allow_nan", false)?;
     let to_list = py.import("operator")?.getattr("methodcaller")?;

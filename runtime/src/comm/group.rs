@@ -322,6 +322,7 @@ mod tests {
     use std::thread;
 
     use super::*;
+    use crate::rebalance::{LoopPart, RebalanceConfig, Rebalancer};
 
     /// Runs a body on each of some threads, and returns what they return, by rank.
     fn on_threads<R: Send>(
@@ -366,6 +367,24 @@ mod tests {
             first
         });
         assert_eq!(found[2], "rank 2: its group: the thread of rank 1 has ended");
+    }
+
+    #[test]
+    fn ranks_that_make_unlike_calls_are_told_so() {
+        let found = on_threads(3, |comm| {
+            let rank = comm.rank();
+            let config =
+                RebalanceConfig { check_every: 1, warm_up: 0, ..RebalanceConfig::default() };
+            let mut balancer = Rebalancer::new(comm, 9, &config, LoopPart::default()).unwrap();
+            let failed = if rank == 1 {
+                balancer.report().map(drop)
+            } else {
+                balancer.observe(1.0).map(drop)
+            };
+            failed.unwrap_err().to_string()
+        });
+        let words = "the call of the balancer is balance on ranks 0, 2, report on rank 1";
+        assert!(found.iter().all(|told| told.contains(words)), "{found:?}");
     }
 
     /// A group of two that answers as it is told.

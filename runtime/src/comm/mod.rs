@@ -46,5 +46,5 @@ pub use pause::Pause;
 pub(crate) use probe::{NetworkOrigin, NetworkProbe, number_hosts};
 pub(crate) use rounds::MeasureRounds;
 pub use settings::{Settings, agree_on_settings};
-pub(crate) use settings::{add_fields, add_long, add_setting, describe_long};
+pub(crate) use settings::{add_fields, add_long, add_setting, describe_differences, describe_long};
 pub use transfer::{Message, Transfer};

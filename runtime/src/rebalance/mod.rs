@@ -63,7 +63,8 @@ use self::migrate::{Change, move_units};
 use self::state::{load_machine, save_machine};
 use self::sweep::SweepTimes;
 use crate::comm::{
-    Comm, Settings, add_fields, add_setting, agree, agree_on_settings, describe_long, share_outcome,
+    Comm, Settings, add_fields, add_setting, agree, agree_on_settings, describe_differences,
+    describe_long, share_outcome,
 };
 use crate::error::Error;
 
@@ -244,8 +245,9 @@ impl Rebalancer {
     ///
     /// # Errors
     /// On every rank, returns [`Error::Parameter`] for an invalid time, and for `begin` and `end` that do not match, on
-    /// any rank since the last decision; the times since then are forgotten. [`Error::Adaptive`] if the times do not
-    /// admit a division. [`Error::Forked`] in a forked child of the process that has made the balancer.
+    /// any rank since the last decision; the times since then are forgotten. [`Error::Settings`] if ranks make another call meanwhile,
+    /// such as [`report`](Self::report). [`Error::Adaptive`] if the times do not admit a division. [`Error::Forked`] in a forked child of
+    /// the process that has made the balancer.
     ///
     /// # Collective
     /// All ranks, after every sweep.
@@ -259,7 +261,7 @@ impl Rebalancer {
         }
         // An error leaves all ranks with a decision after the next sweep.
         self.due_in = 1;
-        self.tell_head()?;
+        self.tell_head("balance")?;
         let decided = self.machine.as_mut().map(|machine| {
             let advice = machine.advise()?;
             let due_in = machine.count_sweeps();
@@ -276,11 +278,17 @@ impl Rebalancer {
         Ok(true)
     }
 
-    /// Hands the times since the last decision to rank 0.
-    fn tell_head(&mut self) -> Result<(), Error> {
+    /// Hands the times since the last decision to rank 0, in this call of all ranks.
+    fn tell_head(&mut self, call: &str) -> Result<(), Error> {
         let sweeps = agree(&*self.comm, self.times.take())?;
         let moving_s = std::mem::take(&mut self.moving_s);
-        let all = self.comm.gather(&ToldSweep { sweeps, moving_s })?;
+        let call = Settings::from([("the call of the balancer".to_owned(), call.to_owned())]);
+        let all = self.comm.gather(&(call, ToldSweep { sweeps, moving_s }))?;
+        let (calls, all): (Vec<Settings>, Vec<ToldSweep>) = all.into_iter().unzip();
+        let differences = describe_differences(&calls);
+        if !differences.is_empty() {
+            return Err(Error::Settings(differences));
+        }
         let told = match &mut self.machine {
             Some(machine) => observe_ranks(machine, &all),
             None => Ok(()),
@@ -397,13 +405,13 @@ impl Rebalancer {
     ///
     /// # Errors
     /// On every rank, returns [`Error::Parameter`] for an invalid time, and for `begin` and `end` that do not match, on
-    /// any rank since the last decision; [`Error::Adaptive`] if the times do not admit a division; [`Error::Forked`] in
-    /// a forked child of the process that has made the balancer.
+    /// any rank since the last decision; [`Error::Settings`] if ranks make another call meanwhile; [`Error::Adaptive`] if the times do
+    /// not admit a division; [`Error::Forked`] in a forked child of the process that has made the balancer.
     ///
     /// # Collective
     /// All ranks, between two sweeps.
     pub fn report(&mut self) -> Result<RebalanceReport, Error> {
-        self.flush_times()?;
+        self.flush_times("report")?;
         self.comm.share(0, self.machine.as_ref().map(Rebalance::to_report))
     }
 
@@ -411,13 +419,13 @@ impl Rebalancer {
     ///
     /// # Errors
     /// On every rank, returns [`Error::Parameter`] for an invalid time, and for `begin` and `end` that do not match, on
-    /// any rank since the last decision; [`Error::Adaptive`] if the times do not admit a division; [`Error::Forked`] in
-    /// a forked child of the process that has made the balancer.
+    /// any rank since the last decision; [`Error::Settings`] if ranks make another call meanwhile; [`Error::Adaptive`] if the times do
+    /// not admit a division; [`Error::Forked`] in a forked child of the process that has made the balancer.
     ///
     /// # Collective
     /// All ranks, between two sweeps.
     pub fn state(&mut self) -> Result<Vec<u8>, Error> {
-        self.flush_times()?;
+        self.flush_times("state")?;
         share_outcome(&*self.comm, 0, self.machine.as_ref().map(save_machine))
     }
 
@@ -440,8 +448,8 @@ impl Rebalancer {
     }
 
     /// Hands all times to rank 0 without a decision.
-    fn flush_times(&mut self) -> Result<(), Error> {
-        self.tell_head()?;
+    fn flush_times(&mut self, call: &str) -> Result<(), Error> {
+        self.tell_head(call)?;
         self.due_in = self.comm.share(0, self.machine.as_ref().map(Rebalance::count_sweeps))?;
         Ok(())
     }

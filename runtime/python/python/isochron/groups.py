@@ -62,7 +62,7 @@ class MpiGroup(Group):
 
 class ThreadGroup(Group):
     """A rank for each of some threads of this process, such as one for each of its devices: `make` makes all, and each thread takes one.
-    Calls that wait for a thread fail once it has dropped its own, or left a `with` block of a `Rebalancer` by an exception."""
+    Calls that wait for a thread fail once it has ended, dropped its own, or left a `with` block of a `Rebalancer` by an exception."""
 
     def __init__(self, rank, table):
         self._rank, self._table = rank, table
@@ -70,7 +70,7 @@ class ThreadGroup(Group):
     @classmethod
     def make(cls, size):
         """Returns the members of a group of this size, by rank."""
-        table = types.SimpleNamespace(changed=threading.Condition(), given=[None] * size, gone=None)
+        table = types.SimpleNamespace(changed=threading.Condition(), given=[None] * size, threads=[None] * size, gone=None)
         return [cls(rank, table) for rank in range(size)]
 
     def rank(self):
@@ -83,14 +83,16 @@ class ThreadGroup(Group):
         table = self._table
         with table.changed:
             given = table.given
-            given[self._rank] = data
+            given[self._rank], table.threads[self._rank] = data, threading.current_thread()
             if None not in given:
                 table.given = [None] * len(given)
                 table.changed.notify_all()
             while table.given is given:
                 if table.gone is not None:
                     raise RuntimeError(f"the thread of rank {table.gone} has ended")
-                table.changed.wait()
+                if not table.changed.wait(1):
+                    ended = (rank for rank, thread in enumerate(table.threads) if thread and not thread.is_alive())
+                    table.gone = next(ended, table.gone)
             return list(given)
 
     def __del__(self):
