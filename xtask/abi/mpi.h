@@ -3,6 +3,7 @@
  * They ask for conversions of handles to integers of Fortran, which the ABI leaves to Fortran's side. Its own conversions to
  * integers of C stand in for them. */
 #pragma once
+#pragma GCC system_header
 /* MPICH has both in one folder. */
 #ifndef MPI_ABI
 #define MPI_ABI
