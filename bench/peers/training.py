@@ -28,7 +28,7 @@ def train(group, speeds, steps, slowed, is_even):
     model = torch.nn.Sequential(*layers).double()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     rank, largest = group.rank(), max(speeds)
-    balancer = isochron.Rebalancer(BATCH, group, move_unit_s=0)
+    balancer = isochron.Rebalancer(BATCH, group, move_unit_s=0, check_every=1)
     batches = isochron.SharedBatches(balancer, SAMPLES)
     losses, shares, done = [], [], 0
     yield

@@ -14,8 +14,8 @@ targets = inputs.sin().sum(1, keepdim=True)
 model = torch.nn.Sequential(torch.nn.Linear(64, 512), torch.nn.Tanh(), torch.nn.Linear(512, 1))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.02)
 
-# 512 samples in each step; a share costs nothing to change, since every rank has all data.
-balancer = isochron.Rebalancer(512, group, move_unit_s=0)
+# 512 samples in each step; a share costs nothing to change, since every rank has all data. The times are looked at after each step.
+balancer = isochron.Rebalancer(512, group, move_unit_s=0, check_every=1)
 batches = isochron.SharedBatches(balancer, len(inputs), drop_last=True)
 for epoch in range(5):
     batches.set_epoch(epoch)
