@@ -1,7 +1,7 @@
 //! The programs, as users start them: under both MPI libraries, on emulated GPUs and on emulated hosts.
 //!
-//! One test program, so that it is linked once and its tests share all cores; what is judged by measured times is in `quiet`. `cargo xtask test` builds and names what it
-//! starts.
+//! One test program, so that it is linked once and its tests share all cores. Judgements by measured times are in `quiet`.
+//! `cargo xtask test` builds and names what these tests start.
 
 #![allow(
     clippy::expect_used,
